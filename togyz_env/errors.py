@@ -1,0 +1,27 @@
+"""The project's errors. All are ValueErrors; a message says what was wrong, where, and what would have been right."""
+
+from __future__ import annotations
+
+
+class TogyzError(ValueError):
+    """Base of every error that a user's input can cause."""
+
+
+class NotationError(TogyzError):
+    """A text (position string, move, record) that does not follow its notation."""
+
+
+class PositionError(TogyzError):
+    """A well-formed position that cannot occur: stones that do not add up to 162, an impossible tuzdyk."""
+
+
+class IllegalMoveError(TogyzError):
+    """A move that the rules do not allow in this position."""
+
+
+class ConfigError(TogyzError):
+    """An unknown key, a wrong type or an impossible value in a configuration or an agent's description."""
+
+
+class CheckpointError(TogyzError):
+    """A run directory or checkpoint file that is missing, foreign or damaged."""
