@@ -1,0 +1,30 @@
+"""Togyzqumalaq for reinforcement learning: the rules, positions and games, and a Gymnasium environment.
+
+Importing the package registers the Gymnasium environment ``Togyzqumalaq-v0``; ``gymnasium.make("togyz_env:Togyzqumalaq-v0")``
+imports it by itself.
+"""
+
+from gymnasium.envs.registration import register
+
+from togyz_env.errors import CheckpointError, ConfigError, IllegalMoveError, NotationError, PositionError, TogyzError
+from togyz_env.game import Game
+from togyz_env.position import Outcome, Position, Ruleset, perft
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "Game",
+    "IllegalMoveError",
+    "NotationError",
+    "Outcome",
+    "Position",
+    "PositionError",
+    "Ruleset",
+    "TogyzError",
+    "__version__",
+    "perft",
+]
+
+register(id="Togyzqumalaq-v0", entry_point="togyz_env.env:TogyzqumalaqEnv")
