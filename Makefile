@@ -26,12 +26,12 @@ venv: $(STAMP)  ## create .venv and install everything (once; again when pyproje
 
 $(STAMP): pyproject.toml constraints.txt
 	@if ! $(PY) -m pip --version >/dev/null 2>&1; then \
-	    python='$(PYTHON)'; \
-	    for candidate in $${python:-python3.11 python3.12 python3.13 python3 python}; do \
+	    candidates='$(or $(PYTHON),python3.11 python3.12 python3.13 python3 python)'; \
+	    for candidate in $$candidates; do \
 	        if "$$candidate" -c '$(SUITABLE)' >/dev/null 2>&1; then found="$$candidate"; break; fi; \
 	    done; \
 	    if [ -z "$${found:-}" ]; then \
-	        echo "error: no Python 3.11 or newer with venv in $${python:-the PATH}; install one, or name it: make venv PYTHON=/path/to/python" >&2; \
+	        echo "error: no Python 3.11 or newer with venv (tried: $$candidates); install one, or: make venv PYTHON=/path/to/python" >&2; \
 	        exit 2; \
 	    fi; \
 	    echo "Creating $(VENV) with $$("$$found" --version)"; \

@@ -1,0 +1,1 @@
+"""The players: one module for each, with nothing imported here."""
