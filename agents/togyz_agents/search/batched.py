@@ -1,0 +1,353 @@
+"""PUCT search of many positions at once: each step takes one leaf from each tree and evaluates all in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from togyz_agents.search import cache as cache_
+from togyz_agents.search.cache import Cache, new_cache
+from togyz_agents.search.puct import (
+    NO_LEAF,
+    SearchParams,
+    best_action,
+    descend,
+    is_known,
+    prepare_root,
+    root_policy,
+    root_value,
+)
+from togyz_agents.search.tree import (
+    CHILD,
+    CHILD_VISITS,
+    DRAW,
+    LOSS,
+    ROOT,
+    STATUS,
+    UNKNOWN,
+    VISITS,
+    WIN,
+    Tree,
+    backup,
+    exact_value,
+    expand,
+    new_tree,
+    plant,
+    proof_of,
+    state_of,
+)
+from togyz_env.errors import ConfigError, TogyzError
+from togyz_env.position import Ruleset
+from togyz_env.rng import new_streams
+from togyz_env.rules import HOLES, STATE_SIZE, TO_MOVE, kernel
+
+Evaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""``(states uint8[B, 23]) -> (policy_logits float32[B, 9], value float32[B])``, both for the side to move."""
+
+PROOFS = {UNKNOWN: "", LOSS: "loss", DRAW: "draw", WIN: "win"}
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How a tree is searched. Noise and forced playouts act only where a caller asks for exploration."""
+
+    exploration: float = 1.0
+    """PUCT constant; AlphaZero's 1.25 (arXiv 1712.01815) did worse than 1.0 in this game."""
+    exploration_growth: float = 0.0
+    """Weight of the logarithmic growth with visits; AlphaZero uses 1 with a base of 19652."""
+    exploration_base: float = 19652.0
+    """Visits at which the growth sets in."""
+    fpu_reduction: float = 0.25
+    """First-play urgency: how far an unvisited child is valued below its parent (KataGo 0.2)."""
+    root_temperature: float = 1.0
+    """Softens the root's policy in exploring searches; KataGo starts at 1.25."""
+    noise_fraction: float = 0.25
+    """Share of Dirichlet noise in the root's policy in exploring searches (AlphaZero)."""
+    noise_alpha: float = 0.8
+    """Concentration of the noise for each legal move."""
+    noise_shaped: bool = False
+    """Half of the concentration follows the policy (KataGo)."""
+    forced_playouts: float = 0.0
+    """KataGo's k (2 there) in exploring searches; the surplus is pruned from the policy target. 0: off."""
+    solver: bool = True
+    """Carry proven results up the tree and stop once the root is proven."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no search can use."""
+        for name in ("exploration", "root_temperature", "exploration_base", "noise_alpha"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is not above 0")
+        for name in ("fpu_reduction", "exploration_growth", "forced_playouts"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is below 0")
+        if not 0 <= self.noise_fraction <= 1:
+            raise ConfigError(f"search.noise_fraction: {self.noise_fraction!r} is not between 0 and 1")
+
+    def params(self, ruleset: Ruleset) -> SearchParams:
+        """The kernels' view of this configuration under ``ruleset``."""
+        return SearchParams(
+            exploration=float(self.exploration),
+            exploration_growth=float(self.exploration_growth),
+            exploration_base=float(self.exploration_base),
+            fpu_reduction=float(self.fpu_reduction),
+            root_temperature=float(self.root_temperature),
+            noise_fraction=float(self.noise_fraction),
+            noise_alpha=float(self.noise_alpha),
+            noise_shaped=bool(self.noise_shaped),
+            forced_playouts=float(self.forced_playouts),
+            solver=bool(self.solver),
+            playout=ruleset.end == "playout",
+            max_plies=int(ruleset.max_plies),
+        )
+
+
+@kernel
+def softmax(logits: np.ndarray, policy: np.ndarray) -> None:
+    """Write probabilities of ``logits float32[9]`` into ``policy float32[9]``; a logit of -inf gives exactly 0."""
+    top = np.float32(-np.inf)
+    for action in range(HOLES):
+        top = max(top, logits[action])
+    total = np.float32(0.0)
+    for action in range(HOLES):
+        policy[action] = np.exp(logits[action] - top)
+        total += policy[action]
+    for action in range(HOLES):
+        policy[action] /= total
+
+
+@kernel
+def is_usable(state: np.ndarray, logits: np.ndarray, value: float) -> bool:
+    """Tell whether an evaluation is finite and leaves some legal action possible."""
+    if not np.isfinite(value):
+        return False
+    row = np.int64(state[TO_MOVE]) * HOLES
+    some = False
+    for action in range(HOLES):
+        if np.isnan(logits[action]) or logits[action] == np.inf:
+            return False
+        if state[row + action] != 0:
+            some = some or logits[action] > -np.inf
+        elif logits[action] > -np.inf:
+            return False
+    return some
+
+
+@kernel
+def settle(
+    ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, policy: np.ndarray, value: float, params: SearchParams
+) -> None:
+    """Expand an evaluated leaf with ``policy float32[9]`` and carry ``value`` up."""
+    expand(ints, floats, bytes_, node, policy)
+    backup(ints, floats, node, value, params.solver)
+
+
+@kernel
+def is_finished(ints: np.ndarray, simulations: int, params: SearchParams) -> bool:
+    """Tell whether a tree needs no more simulations: enough visits below the root, or its value is exact."""
+    return is_known(ints[ROOT, STATUS], params.solver) or ints[ROOT, VISITS] > simulations
+
+
+@kernel
+def next_leaf(
+    ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, simulations: int, params: SearchParams, forced: bool, cache: Cache
+) -> int:
+    """Search a tree on until a leaf needs the network; return it, or NO_LEAF when the search is finished.
+
+    Leaves of known value and cached ones are settled on the way; an unevaluated root is always returned, for the caller to
+    prepare it.
+    """
+    while True:
+        if is_finished(ints, simulations, params):
+            return NO_LEAF
+        node = descend(ints, floats, bytes_, params, forced)
+        status = ints[node, STATUS]
+        if is_known(status, True):
+            backup(ints, floats, node, exact_value(status), params.solver)
+            continue
+        if node == ROOT:
+            return node
+        place = cache_.find(cache, state_of(bytes_, node))
+        if place < 0:
+            return node
+        settle(ints, floats, bytes_, node, cache.policy[place], cache.value[place], params)
+
+
+@kernel
+def gather(
+    tree: Tree,
+    budgets: np.ndarray,
+    params: SearchParams,
+    forced: bool,
+    cache: Cache,
+    leaf_slot: np.ndarray,
+    leaf_node: np.ndarray,
+    leaf_state: np.ndarray,
+) -> int:
+    """Collect one leaf from each unfinished tree into the first rows of the ``leaf_`` arrays; return how many."""
+    count = 0
+    for g in range(budgets.shape[0]):
+        bytes_ = tree.bytes[g]
+        node = next_leaf(tree.ints[g], tree.floats[g], bytes_, budgets[g], params, forced, cache)
+        if node != NO_LEAF:
+            leaf_slot[count] = g
+            leaf_node[count] = node
+            leaf_state[count] = state_of(bytes_, node)
+            count += 1
+    return count
+
+
+@kernel
+def absorb(
+    tree: Tree,
+    params: SearchParams,
+    streams: np.ndarray,
+    noise: bool,
+    cache: Cache,
+    count: int,
+    leaf_slot: np.ndarray,
+    leaf_node: np.ndarray,
+    logits: np.ndarray,
+    values: np.ndarray,
+) -> int:
+    """Settle ``count`` evaluated leaves; return the first row whose evaluation is unusable, or -1."""
+    policy = np.empty(HOLES, np.float32)
+    for i in range(count):
+        g = leaf_slot[i]
+        node = leaf_node[i]
+        ints = tree.ints[g]
+        floats = tree.floats[g]
+        bytes_ = tree.bytes[g]
+        state = state_of(bytes_, node)
+        if not is_usable(state, logits[i], values[i]):
+            return i
+        softmax(logits[i], policy)
+        cache_.store(cache, state, policy, values[i])
+        settle(ints, floats, bytes_, node, policy, values[i], params)
+        if node == ROOT:
+            prepare_root(ints, floats, params, streams, g, noise)
+    return -1
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search of ``B`` positions found; everything is for the side to move at each root.
+
+    Attributes:
+        visits: ``int32[B, 9]``, simulations through each action; 0 on illegal ones.
+        policy: ``float32[B, 9]``, visit shares after pruning; one-hot on a proven win; all 0 where the game is over.
+        value: ``float32[B]``, root value in [-1, 1].
+        action: ``int64[B]``, the action to play; -1 where the game is over.
+        proof: for each root "win", "draw", "loss" or "" (not proven).
+        principal_variation: for each root the most visited line, as hole numbers 1..9.
+    """
+
+    visits: np.ndarray
+    policy: np.ndarray
+    value: np.ndarray
+    action: np.ndarray
+    proof: tuple[str, ...]
+    principal_variation: tuple[tuple[int, ...], ...]
+
+
+def unusable(state: np.ndarray) -> TogyzError:
+    """The error for an evaluation that no search can use."""
+    return TogyzError(f"evaluator: NaN, infinite or all on illegal moves for state {state.tolist()}; the network is damaged")
+
+
+@dataclass
+class BatchedSearch:
+    """Searches batches of positions; memory is 256 bytes a simulation and slot, kept between calls.
+
+    Args:
+        evaluator: network or any callable of the Evaluator contract.
+        config: search settings.
+        ruleset: end rule and ply limit inside the tree.
+        explore: add root noise, root temperature and forced playouts (self-play); off for play.
+        seed: for the noise only; a search without noise draws nothing.
+        cache_places: size of the evaluation cache, 0 for none.
+    """
+
+    evaluator: Evaluator
+    config: SearchConfig = field(default_factory=SearchConfig)
+    ruleset: Ruleset = field(default_factory=Ruleset)
+    explore: bool = False
+    seed: int = 0
+    cache_places: int = 0
+    tree: Tree = field(init=False, repr=False)
+    evaluations: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Prepare the kernels' arguments."""
+        self._params = self.config.params(self.ruleset)
+        if not self.explore:
+            self._params = self._params._replace(root_temperature=1.0)
+        self._cache = new_cache(self.cache_places)
+        self.tree = new_tree(0, 0)
+
+    def run(self, states: np.ndarray, plies: np.ndarray | int, simulations: int) -> SearchResult:
+        """Search each of ``states uint8[B, 23]``, ``plies`` (``int[B]`` or one number) into its game.
+
+        A finished position costs nothing and gets zero visits and its exact value. With ``simulations=0`` only the network's
+        policy is known: no visits, and the action of the highest prior.
+
+        Raises:
+            TogyzError: on a negative number of simulations, or when the evaluator returns NaN or no legal move.
+        """
+        if simulations < 0:
+            raise TogyzError(f"simulations: {simulations} is below 0")
+        count = states.shape[0]
+        if self.tree.ints.shape[0] < count or self.tree.ints.shape[1] < simulations + 2:
+            self.tree = new_tree(count, simulations + 2)
+        tree = self.tree
+        ply_of = np.broadcast_to(np.asarray(plies, np.int64), (count,))
+        for g in range(count):
+            plant(tree.ints[g], tree.floats[g], tree.bytes[g], states[g], ply_of[g], self._params.playout, self._params.max_plies)
+        streams = new_streams(self.seed, count)
+        budgets = np.full(count, simulations, np.int64)
+        leaf_slot = np.empty(count, np.int64)
+        leaf_node = np.empty(count, np.int64)
+        leaf_state = np.empty((count, STATE_SIZE), np.uint8)
+        while True:
+            n = gather(tree, budgets, self._params, self.explore, self._cache, leaf_slot, leaf_node, leaf_state)
+            if n == 0:
+                break
+            logits, values = self.evaluator(leaf_state[:n])
+            self.evaluations += n
+            bad = absorb(tree, self._params, streams, self.explore, self._cache, n, leaf_slot, leaf_node, logits, values)
+            if bad >= 0:
+                raise unusable(leaf_state[bad])
+        return self._result(count)
+
+    def _result(self, count: int) -> SearchResult:
+        tree = self.tree
+        policy = np.zeros((count, HOLES), np.float32)
+        value = np.zeros(count, np.float32)
+        action = np.full(count, -1, np.int64)
+        visits = np.zeros((count, HOLES), np.int32)
+        for g in range(count):
+            ints, floats = tree.ints[g], tree.floats[g]
+            value[g] = root_value(ints, floats, self._params)
+            if ints[ROOT, VISITS] > 0:
+                root_policy(ints, floats, self._params, self.explore, policy[g])
+                action[g] = best_action(ints, floats)
+                visits[g] = ints[ROOT, CHILD_VISITS : CHILD_VISITS + HOLES]
+        proof = tuple(PROOFS[int(proof_of(tree.ints[g, ROOT, STATUS]))] for g in range(count))
+        return SearchResult(visits, policy, value, action, proof, tuple(principal_variation(tree, g) for g in range(count)))
+
+
+def principal_variation(tree: Tree, g: int) -> tuple[int, ...]:
+    """Most visited line of slot ``g`` as hole numbers: the root's best action, then the most visited edges."""
+    ints, floats = tree.ints[g], tree.floats[g]
+    line: list[int] = []
+    node = ROOT
+    while node >= 0 and ints[node, VISITS] > 0:
+        status = int(ints[node, STATUS])
+        visits = ints[node, CHILD_VISITS : CHILD_VISITS + HOLES]
+        if (status & 3 != UNKNOWN and status >> 2 == 0) or (visits.max() == 0 and node != ROOT):
+            break
+        action = int(best_action(ints, floats)) if node == ROOT else int(visits.argmax())
+        line.append(action + 1)
+        node = int(ints[node, CHILD + action])
+    return tuple(line)
