@@ -135,6 +135,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         self._encoder = observation  # the name: an encoder's kernel is not copied with the environment
         self._agent_side: str = agent_side
         self._raises = illegal == "raise"
+        self._playout = self.ruleset.playout
         self._owns_opponent = isinstance(opponent, str)
         self._opponent: Opponent | None = None if opponent is None else make_opponent(opponent)
         encoder = ENCODERS[observation]
@@ -146,11 +147,12 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             }
         )
         self._states = np.zeros((1, STATE_SIZE), np.uint8)
+        self._to_move = WHITE
         self._ply = 0
         self._agent = WHITE
         self._over = True  # until the first reset
         self._history: list[Position] = []
-        self._last_move: tuple[render.Square, render.Square] | None = None
+        self._last_move: tuple[int, int, int] | None = None  # side, action, landing ring index
 
     @property
     def position(self) -> Position:
@@ -161,7 +163,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         """Return ``bool[9]``, True = legal for the side to move; all False once the episode is over."""
         mask = np.zeros(HOLES, np.bool_)
         if not self._over:
-            _play_and_look(self._states, -1, mask, self.ruleset.playout)
+            _play_and_look(self._states, -1, mask, self._playout)
         return mask
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
@@ -186,11 +188,12 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             raise PositionError(f"fen: the game is over in {start.fen()!r}; expected a position to play on from")
 
         self._states[0] = start.state
+        self._to_move = start.to_move
         self._ply = start.ply
         self._history = []
         self._last_move = None
         mask, reason = np.zeros(HOLES, np.int8), ONGOING
-        _play_and_look(self._states, -1, mask, self.ruleset.playout)
+        _play_and_look(self._states, -1, mask, self._playout)
         if self._opponent is not None:
             self._agent = int(self.np_random.integers(2)) if side == "random" else _SIDES[side]
             self._opponent.new_game(int(self.np_random.integers(2**31)))
@@ -219,7 +222,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         legal = self._legal_action(action)
         if legal is None:
             return self._refuse(action, mask)
-        mover = self._agent if self._opponent is not None else int(self._states[0, TO_MOVE])
+        mover = self._to_move  # with an opponent, the agent
         reason = self._advance(legal, mask)
         if self._opponent is not None and reason == ONGOING and self._ply < self.ruleset.max_plies:
             self._over = True  # should the opponent fail, the episode cannot go on
@@ -248,8 +251,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             index = operator.index(action)
         except TypeError:
             return None
-        states = self._states
-        return index if 0 <= index < HOLES and states[0, HOLES * int(states[0, TO_MOVE]) + index] else None
+        return index if 0 <= index < HOLES and self._states[0, HOLES * self._to_move + index] else None
 
     def _refuse(self, action: Any, mask: np.ndarray) -> tuple[Observation, float, bool, bool, Info]:
         """End the episode after an illegal action, or raise; the position stays as it is."""
@@ -265,10 +267,10 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         """Play a legal action, fill the mask, and return the end reason."""
         if self._opponent is not None:
             self._history.append(self.position)
-        mover = int(self._states[0, TO_MOVE])
-        landing, reason = _play_and_look(self._states, action, mask, self.ruleset.playout)
+        landing, reason = _play_and_look(self._states, action, mask, self._playout)
+        self._last_move = (self._to_move, action, landing)
+        self._to_move = 1 - self._to_move
         self._ply += 1
-        self._last_move = (mover, action + 1), (landing // HOLES, landing % HOLES + 1)
         return int(reason)
 
     def _reply(self, mask: np.ndarray) -> int:
@@ -285,11 +287,11 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             "action_mask": mask,
             "fen": format_position(row, self._ply),
             "kazans": (row[KAZAN], row[KAZAN + 1]),
-            "to_move": row[TO_MOVE],
+            "to_move": self._to_move,
         }
         if self._opponent is not None:
             info["agent_side"] = self._agent
-            if row[TO_MOVE] != self._agent:  # the agent ended the game: he sees it from his side
+            if self._to_move != self._agent:  # the agent ended the game: he sees it from his side
                 states = states.copy()
                 states[0, TO_MOVE] = self._agent
         return {"observation": ENCODERS[self._encoder].encode(states)[0], "action_mask": mask}, info
@@ -300,8 +302,10 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             gymnasium.logger.warn('render: made without render_mode; use gymnasium.make(..., render_mode="ansi")')
             return None
         if self.render_mode == "rgb_array":
-            played, landing = self._last_move or (None, None)
-            return render.rgb_array(self.position, played, landing)
+            if self._last_move is None:
+                return render.rgb_array(self.position)
+            side, action, landing = self._last_move
+            return render.rgb_array(self.position, (side, action + 1), (landing // HOLES, landing % HOLES + 1))
         board = render.text(self.position) + "\n"
         if self.render_mode == "ansi":
             return board

@@ -66,7 +66,7 @@ def parse_position(text: str) -> tuple[list[int], int]:
         raise NotationError(f"position: {shown(text)} is no position string; expected 'north/south kazan kazan S|N movenumber'")
     fields = text.split(" ")
     if len(fields) != 5:
-        raise NotationError(f"position: {len(fields)} fields in {text!r}; expected five, parted by single spaces")
+        raise NotationError(f"position: {text!r} has {len(fields)} parts; expected five, 'north/south kazan kazan S|N movenumber'")
     rows = fields[0].split("/")
     if len(rows) != 2:
         raise NotationError(f"rows: {fields[0]!r} in {text!r}; expected two rows parted by '/'")
@@ -130,9 +130,8 @@ def _format_row(stones: Sequence[int], tuzdyk: int, letter: str) -> str:
     if 0 <= tuzdyk < HOLES:
         cells[tuzdyk] = letter
     row = ",".join(cells)
-    if _EMPTY in row:
-        for run, digit in _RUNS:
-            row = row.replace(run, digit)
+    for run, digit in _RUNS[HOLES - cells.count(_EMPTY) :]:  # a run is no longer than the empty holes are many
+        row = row.replace(run, digit)
     return row
 
 
