@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from reference_rules import Board
 
 from togyz_agents.agent import Agent, BatchAgent, agent_name, agent_names, make_agent, register
 from togyz_agents.players.greedy import GreedyAgent, kazan_gains
@@ -141,6 +142,21 @@ def test_greedy_gains_are_those_counted_by_hand() -> None:
     assert gains[1].tolist() == [-1, -1, -1, -1, -1, -1, -1, 0, 1]
     # From the start hole 1 ends in white's own 9; every other one makes ten in black's row.
     assert gains[2].tolist() == [0] + [10] * 8
+
+
+def test_greedy_gains_agree_with_the_slow_rules() -> None:
+    rng = np.random.default_rng(3)
+    position = Position.start()
+    for _ in range(500):
+        if position.outcome() is not None:
+            position = Position.start()
+        expected = [-1] * 9
+        for hole in position.legal_moves():
+            board = Board.of(list(position.row))
+            board.play(hole)
+            expected[hole - 1] = board.kazans[position.to_move] - position.kazans[position.to_move]
+        assert kazan_gains(position.state[None])[0].tolist() == expected, position
+        position = position.play(int(rng.choice(position.legal_moves())))
 
 
 def test_greedy_plays_the_largest_gain_and_breaks_ties_at_random() -> None:

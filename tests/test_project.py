@@ -3,12 +3,14 @@
 1. The wheel holds every module of exactly two packages, togyz_env and togyz_agents.
 2. Imports go down the layers only, and what must do without torch does.
 3. constraints.txt pins every dependency within its range; the Makefile refuses an old Python in one line.
+4. A script ends with one line for a user's mistake; the examples in CONTRIBUTING.md run.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,8 +19,13 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
+
+from togyz_agents import agent
+from togyz_env import observation
+from togyz_env.batch import start_states
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (ROOT, ROOT / "agents")
@@ -144,6 +151,20 @@ sys.exit("torch" in sys.modules and "torch was imported")
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "lines"),
+    [
+        ("raise ConfigError('sims: 0')", 2, ["error: sims: 0"]),
+        ("raise KeyboardInterrupt", 2, ["interrupted"]),
+        ("return 7", 0, []),
+    ],
+)
+def test_a_script_ends_with_one_line_and_no_traceback(body: str, status: int, lines: list[str]) -> None:
+    code = f"from togyz_agents import console\nfrom togyz_env.errors import ConfigError\ndef main():\n    {body}\nconsole.run(main)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr.splitlines()) == (status, lines)
+
+
 def requirements() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
@@ -184,3 +205,20 @@ def test_an_old_python_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "Python 3.11" in errors[0]
     assert str(old) in errors[0]
     assert not (tmp_path / ".venv").exists()
+
+
+def test_the_examples_for_contributors_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(observation, "ENCODERS", dict(observation.ENCODERS))
+    monkeypatch.setattr(agent, "_registered", {})
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 2
+    for number, example in enumerate(examples):
+        path = tmp_path / f"example{number}.py"  # compiled kernels need a file
+        path.write_text(example, encoding="utf-8")
+        runpy.run_path(str(path))
+    assert 0.0 <= float(capsys.readouterr().out) <= 1.0
+    encoded = observation.ENCODERS["holes"].encode(start_states(2))
+    assert encoded == pytest.approx(np.full((2, 18), 9 / 162))

@@ -249,6 +249,18 @@ def test_a_class_is_a_factory() -> None:
     assert play_match(Lowest, Highest, 3, seed=1).games == play_match(Lowest(), Highest(), 3, seed=1).games
 
 
+def test_what_is_no_agent_is_an_error() -> None:
+    for player in (5, None, lambda: None, int):
+        with pytest.raises(ConfigError, match="no agent"):
+            play_match(player, "random", 1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="'nobody'"):
+        play_match("nobody", "random", 1)
+    with pytest.raises(ConfigError, match="1 openings for 2 pairs"):
+        play_match("random", "random", 2, openings=[Opening()])
+    with pytest.raises(ConfigError, match="0 pairs"):
+        play_match("random", "random", 0)
+
+
 def test_an_illegal_hole_is_an_error_that_names_the_agent() -> None:
     class Cheat(Single):
         name = "cheat"

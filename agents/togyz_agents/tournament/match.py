@@ -209,8 +209,12 @@ class _Seat:
         if not isinstance(player, (str, type)) and isinstance(player, (Agent, BatchAgent)):
             agent: Agent | BatchAgent = player
         else:
+            if not isinstance(player, str) and not callable(player):
+                raise ConfigError(f"match: {player!r} is no agent, no agent's description and no function that makes one")
             self._make = partial(make_agent, player) if isinstance(player, str) else player
             agent = self._make()
+            if not isinstance(agent, (Agent, BatchAgent)):
+                raise ConfigError(f"match: {player!r} made {agent!r}, which is no agent")
             self._made.append(agent)
         self.name = player if isinstance(player, str) else agent_name(agent)
         self.agent = agent
@@ -235,7 +239,7 @@ class _Seat:
             agent = self._make()
             self._made.append(agent)
             if not isinstance(agent, Agent):
-                raise TogyzError(f"agent {self.name!r}: the factory made a {type(agent).__name__}, which is no agent")
+                raise ConfigError(f"match: the maker of {self.name!r} made {agent!r}, which plays no single games")
             self._slots[slot] = agent
         self._slots[slot].new_game(seed)
 
