@@ -1,0 +1,21 @@
+"""The sample: one position of a self-play game with everything that a learner wants of it, in 48 bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from togyz_env.rules import HOLES, STATE_SIZE
+
+SAMPLE = np.dtype(
+    [
+        ("state", "u1", (STATE_SIZE,)),  # the position
+        ("action", "u1"),  # what was played, 0..8
+        ("full", "u1"),  # 1: the policy comes from a full search and may be trained
+        ("policy", "<u2", (HOLES,)),  # the search's policy, times POLICY_SCALE
+        ("value", "<i2"),  # the search's root value for the side to move, times VALUE_SCALE
+        ("margin", "<i2"),  # final stones of the side to move minus the opponent's
+        ("outcome", "i1"),  # +1, 0, -1 for the side to move
+    ]
+)
+POLICY_SCALE = 65535
+VALUE_SCALE = 32767

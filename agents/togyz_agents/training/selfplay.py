@@ -1,0 +1,393 @@
+"""Self-play with continuous batching: each slot of a worker runs its own game and its own search.
+
+A step gives one leaf for each slot, so the network's batch is always full, and a finished game is replaced at once. Everything that
+happens between two calls of the network is one compiled kernel that releases the GIL; workers are threads.
+
+At the end of a chunk of samples the searches in progress are dropped (their values come from the old weights) and only the games
+stay: ``WorkerState`` is all that a resumed run needs to go on exactly as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from togyz_agents.search import cache as cache_
+from togyz_agents.search.batched import Evaluator, absorb, next_leaf, unusable
+from togyz_agents.search.cache import Cache, new_cache
+from togyz_agents.search.puct import (
+    NO_LEAF,
+    SearchParams,
+    best_action,
+    is_known,
+    prepare_root,
+    root_policy,
+    root_value,
+)
+from togyz_agents.search.tree import ROOT, STATUS, VISITS, WIN, Tree, expand, keep_subtree, new_tree, plant, proof_of, state_of
+from togyz_agents.search.tree import backup as backup_
+from togyz_agents.training.config import Config
+from togyz_agents.training.samples import POLICY_SCALE, SAMPLE, VALUE_SCALE
+from togyz_env.batch import random_action
+from togyz_env.rng import below, new_streams, uniform
+from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel, play
+
+# Counters of a worker, ``int64[len(COUNTERS)]``.
+COUNTERS = ("games", "plies", "white wins", "draws", "black wins", "ply limits", "simulations", "evaluations", "searches", "proven")
+GAMES, PLIES, WHITE_WINS, DRAWS, BLACK_WINS, PLY_LIMITS, SIMULATIONS, EVALUATIONS, SEARCHES, PROVEN = range(len(COUNTERS))
+
+
+class PlayParams(NamedTuple):
+    """Scalars of self-play, as the kernel takes them (``SelfPlayConfig`` describes each)."""
+
+    simulations: int
+    fast_simulations: int
+    full_share: float
+    temperature: float
+    temperature_plies: int
+    late_sampling: float
+    opening_plies: int
+    tree_reuse: bool
+
+
+class Games(NamedTuple):
+    """The games in progress of ``G`` slots.
+
+    Attributes:
+        state: ``uint8[G, 23]``, the position to search next.
+        ply: ``int32[G]``, plies played.
+        count: ``int32[G]``, samples of the game so far.
+        sample: ``SAMPLE[G, max_plies]``, the first ``count`` of each row are in use.
+        full: ``uint8[G]``, whether the search in progress is a full one.
+        visits_before: ``int32[G]``, root visits that the search in progress inherited.
+        stream: ``uint64[G]``, the random stream of each slot.
+    """
+
+    state: np.ndarray
+    ply: np.ndarray
+    count: np.ndarray
+    sample: np.ndarray
+    full: np.ndarray
+    visits_before: np.ndarray
+    stream: np.ndarray
+
+
+@kernel
+def new_game(games: Games, g: int, play_params: PlayParams, playout: bool) -> None:
+    """Put a fresh game into slot ``g``: the start position and 0 to ``opening_plies`` random plies."""
+    state = games.state[g]
+    while True:
+        state[:18] = 9
+        state[18:] = 0
+        plies = below(games.stream, g, play_params.opening_plies + 1)
+        games.ply[g] = plies
+        for _ in range(plies):
+            if end_reason(state, playout) == ONGOING:
+                play(state, random_action(state, games.stream, g))
+        if end_reason(state, playout) == ONGOING:
+            break
+    games.count[g] = 0
+
+
+@kernel
+def begin_search(
+    ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, games: Games, g: int, params: SearchParams, play_params: PlayParams, kept: bool
+) -> None:
+    """Start the search of slot ``g``'s position, full or fast by lot; ``kept``: its tree is there already."""
+    games.full[g] = uniform(games.stream, g) < play_params.full_share
+    if kept:
+        games.visits_before[g] = ints[ROOT, VISITS]
+        prepare_root(ints, floats, params, games.stream, g, games.full[g] == 1)
+    else:
+        games.visits_before[g] = 0
+        plant(ints, floats, bytes_, games.state[g], games.ply[g], params.playout, params.max_plies)
+
+
+@kernel
+def choose(games: Games, g: int, policy: np.ndarray, best: int, play_params: PlayParams) -> int:
+    """Action to play: drawn from ``policy float32[9]`` in the opening and now and then later, else ``best``."""
+    late = games.ply[g] >= play_params.temperature_plies
+    if late and uniform(games.stream, g) >= play_params.late_sampling:
+        return best
+    total = 0.0
+    for action in range(HOLES):
+        if policy[action] > 0.0:
+            total += np.float64(policy[action]) ** (1.0 / play_params.temperature)
+    draw = uniform(games.stream, g) * total
+    for action in range(HOLES):
+        if policy[action] > 0.0:
+            draw -= np.float64(policy[action]) ** (1.0 / play_params.temperature)
+            if draw < 0.0:
+                return action
+    return best
+
+
+@kernel
+def finish_search(
+    ints: np.ndarray, floats: np.ndarray, games: Games, g: int, params: SearchParams, play_params: PlayParams, counters: np.ndarray
+) -> int:
+    """Record the sample of slot ``g``'s finished search and return the action to play."""
+    full = games.full[g] == 1
+    policy = np.empty(HOLES, np.float32)
+    root_policy(ints, floats, params, full, policy)
+    best = best_action(ints, floats)
+    action = choose(games, g, policy, best, play_params)
+    status = ints[ROOT, STATUS]
+    proven = is_known(status, params.solver)
+    sample = games.sample[g, games.count[g]]
+    for i in range(STATE_SIZE):
+        sample.state[i] = games.state[g, i]
+    # a search that a proof cut short says little about the moves, unless it found the win
+    sample.full = full and (not proven or proof_of(status) == WIN)
+    for a in range(HOLES):
+        sample.policy[a] = round(policy[a] * POLICY_SCALE)
+    sample.value = round(root_value(ints, floats, params) * VALUE_SCALE)
+    sample.action = action
+    games.count[g] += 1
+    counters[SEARCHES] += 1
+    counters[PROVEN] += proven
+    counters[SIMULATIONS] += ints[ROOT, VISITS] - max(games.visits_before[g], 1)
+    return action
+
+
+@kernel
+def emit(games: Games, g: int, margin: int, cut: bool, out: np.ndarray, filled: int, counters: np.ndarray) -> int:
+    """Append slot ``g``'s finished game to ``out SAMPLE[C]`` behind ``filled`` rows; return the new number of rows."""
+    winner_margin = 0 if cut else margin
+    for i in range(games.count[g]):
+        sample = games.sample[g, i]
+        sign = -1 if sample.state[TO_MOVE] == BLACK else 1
+        sample.margin = sign * margin
+        sample.outcome = sign * ((winner_margin > 0) - (winner_margin < 0))
+        out[filled + i] = sample
+    counters[GAMES] += 1
+    counters[PLIES] += games.ply[g]
+    counters[WHITE_WINS] += winner_margin > 0
+    counters[BLACK_WINS] += winner_margin < 0
+    counters[DRAWS] += winner_margin == 0
+    counters[PLY_LIMITS] += cut
+    return filled + games.count[g]
+
+
+@kernel
+def advance(
+    tree: Tree,
+    games: Games,
+    params: SearchParams,
+    play_params: PlayParams,
+    cache: Cache,
+    remap: np.ndarray,
+    leaf_slot: np.ndarray,
+    leaf_node: np.ndarray,
+    leaf_state: np.ndarray,
+    out: np.ndarray,
+    counters: np.ndarray,
+) -> tuple[int, int]:
+    """Run every slot on until it needs the network: searches end, moves are played, games end and begin.
+
+    Returns:
+        ``(leaves gathered, rows of out filled)``. A slot whose finished game finds no room in ``out`` waits for the next call.
+    """
+    leaves = 0
+    filled = 0
+    for g in range(games.ply.shape[0]):
+        ints = tree.ints[g]
+        floats = tree.floats[g]
+        bytes_ = tree.bytes[g]
+        while True:
+            full = games.full[g] == 1
+            budget = play_params.simulations if full else play_params.fast_simulations
+            node = next_leaf(ints, floats, bytes_, budget, params, full, cache)
+            if node == ROOT:
+                place = cache_.find(cache, state_of(bytes_, ROOT))
+                if place >= 0:
+                    expand(ints, floats, bytes_, ROOT, cache.policy[place])
+                    backup_(ints, floats, ROOT, cache.value[place], params.solver)
+                    prepare_root(ints, floats, params, games.stream, g, full)
+                    continue
+            if node != NO_LEAF:
+                leaf_slot[leaves] = g
+                leaf_node[leaves] = node
+                leaf_state[leaves] = state_of(bytes_, node)
+                leaves += 1
+                break
+            if filled + games.count[g] + 1 > out.shape[0]:
+                break
+            action = finish_search(ints, floats, games, g, params, play_params, counters)
+            state = games.state[g]
+            play(state, action)
+            games.ply[g] += 1
+            reason = end_reason(state, params.playout)
+            kept = False
+            if reason != ONGOING or games.ply[g] >= params.max_plies:
+                margin = final_margin(state, reason)
+                filled = emit(games, g, margin, reason == ONGOING, out, filled, counters)
+                new_game(games, g, play_params, params.playout)
+            elif play_params.tree_reuse:
+                kept = keep_subtree(ints, action, remap)
+            begin_search(ints, floats, bytes_, games, g, params, play_params, kept)
+    counters[EVALUATIONS] += leaves
+    return leaves, filled
+
+
+@kernel
+def begin_all(tree: Tree, games: Games, params: SearchParams, play_params: PlayParams) -> None:
+    """Start the search of every slot from its position, with empty trees."""
+    for g in range(games.ply.shape[0]):
+        begin_search(tree.ints[g], tree.floats[g], tree.bytes[g], games, g, params, play_params, False)
+
+
+@kernel
+def absorb_leaves(
+    tree: Tree,
+    games: Games,
+    params: SearchParams,
+    cache: Cache,
+    count: int,
+    leaf_slot: np.ndarray,
+    leaf_node: np.ndarray,
+    logits: np.ndarray,
+    values: np.ndarray,
+) -> int:
+    """``search.batched.absorb`` with root noise in full searches only; the first unusable row, or -1."""
+    bad = absorb(tree, params, games.stream, False, cache, count, leaf_slot, leaf_node, logits, values)
+    if bad < 0:
+        for i in range(count):
+            g = leaf_slot[i]
+            if leaf_node[i] == ROOT and games.full[g] == 1:
+                prepare_root(tree.ints[g], tree.floats[g], params, games.stream, g, True)
+    return bad
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """A worker between two chunks, in plain arrays: what ``Games`` describes, with the samples of all games in one row.
+
+    Attributes:
+        state: ``uint8[G, 23]``. ply, count: ``int32[G]``. stream: ``uint64[G]``.
+        samples: ``SAMPLE[sum(count)]``, slot after slot.
+    """
+
+    state: np.ndarray
+    ply: np.ndarray
+    count: np.ndarray
+    stream: np.ndarray
+    samples: np.ndarray
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What a worker delivers: whole games, ``samples SAMPLE[N]`` in order, and its counters since the last chunk."""
+
+    samples: np.ndarray
+    counters: dict[str, int]
+
+
+class SelfPlayWorker:
+    """Plays the games of one thread. Memory: 256 bytes a node, ``simulations + 2`` nodes and ``max_plies`` samples a slot.
+
+    Args:
+        config: of the run.
+        evaluator: its own; workers share nothing.
+        seed: of this worker's random streams, one for each slot.
+        state: go on from here instead of from new games.
+    """
+
+    def __init__(self, config: Config, evaluator: Evaluator, seed: np.random.SeedSequence, state: WorkerState | None = None) -> None:
+        """Set up the trees, the games and the cache."""
+        play_ = config.selfplay
+        slots = play_.slots
+        self.evaluator = evaluator
+        self._params = config.search.params(config.rules)
+        self._play = PlayParams(
+            play_.simulations,
+            play_.fast_simulations,
+            float(play_.full_share),
+            float(play_.temperature),
+            play_.temperature_plies,
+            float(play_.late_sampling),
+            play_.opening_plies,
+            play_.tree_reuse,
+        )
+        nodes = max(play_.simulations, play_.fast_simulations) + 3
+        self._tree = new_tree(slots, nodes)
+        self._cache = new_cache(play_.cache_places)
+        self._remap = np.zeros(nodes, np.int32)
+        self._counters = np.zeros(len(COUNTERS), np.int64)
+        self._leaf_slot = np.empty(slots, np.int64)
+        self._leaf_node = np.empty(slots, np.int64)
+        self._leaf_state = np.empty((slots, STATE_SIZE), np.uint8)
+        self._out = np.zeros(max(65536, 2 * config.rules.max_plies), SAMPLE)
+        self._games = Games(
+            state=np.zeros((slots, STATE_SIZE), np.uint8),
+            ply=np.zeros(slots, np.int32),
+            count=np.zeros(slots, np.int32),
+            sample=np.zeros((slots, config.rules.max_plies), SAMPLE),
+            full=np.zeros(slots, np.uint8),
+            visits_before=np.zeros(slots, np.int32),
+            stream=new_streams(seed, slots),
+        )
+        if state is None:
+            for g in range(slots):
+                new_game(self._games, g, self._play, self._params.playout)
+        else:
+            self._restore(state)
+
+    def run(self, samples: int) -> Chunk:
+        """Play until at least ``samples`` samples of finished games are there; the searches start afresh each time."""
+        self._counters[:] = 0
+        self._cache.key[:] = 0
+        begin_all(self._tree, self._games, self._params, self._play)
+        delivered: list[np.ndarray] = []
+        missing = samples
+        while missing > 0:
+            missing -= self._step(delivered)
+        return Chunk(np.concatenate(delivered), dict(zip(COUNTERS, self._counters.tolist())))
+
+    def _step(self, delivered: list[np.ndarray]) -> int:
+        """One batch; append the samples of games that ended to ``delivered`` and return how many."""
+        leaves, filled = advance(
+            self._tree,
+            self._games,
+            self._params,
+            self._play,
+            self._cache,
+            self._remap,
+            self._leaf_slot,
+            self._leaf_node,
+            self._leaf_state,
+            self._out,
+            self._counters,
+        )
+        if leaves:
+            logits, values = self.evaluator(self._leaf_state[:leaves])
+            bad = absorb_leaves(
+                self._tree, self._games, self._params, self._cache, leaves, self._leaf_slot, self._leaf_node, logits, values
+            )
+            if bad >= 0:
+                raise unusable(self._leaf_state[bad])
+        if filled:
+            delivered.append(self._out[:filled].copy())
+        return int(filled)
+
+    def snapshot(self) -> WorkerState:
+        """The games in progress, copied; call it between two chunks."""
+        games = self._games
+        rows = [games.sample[g, :n] for g, n in enumerate(games.count)]
+        return WorkerState(games.state.copy(), games.ply.copy(), games.count.copy(), games.stream.copy(), np.concatenate(rows))
+
+    def _restore(self, state: WorkerState) -> None:
+        games = self._games
+        games.state[:] = state.state
+        games.ply[:] = state.ply
+        games.count[:] = state.count
+        games.stream[:] = state.stream
+        for g, rows in enumerate(np.split(state.samples, np.cumsum(state.count)[:-1])):
+            games.sample[g, : len(rows)] = rows
+
