@@ -189,6 +189,7 @@ def test_states_go_out_and_in_as_copies() -> None:
     assert (state.dtype, state.shape) == (np.uint8, (23,))
     assert Position.from_state(state, ply=1) == position
     assert Position.from_state(state) == position  # black moves at odd plies
+    assert Position.from_state(state.tolist(), np.int32(7)).ply == 7  # type: ignore[arg-type]
     state[:] = 0
     assert position.fen() == TUZDYKS
 

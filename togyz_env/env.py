@@ -319,5 +319,5 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
 
 
 def _one_of(what: str, value: object, allowed: Any) -> None:
-    if value not in allowed:
+    if value not in tuple(allowed):
         raise ConfigError(f"{what}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")

@@ -174,6 +174,7 @@ class Position:
         if values.shape != (STATE_SIZE,) or values.dtype.kind not in "iu" or values.min() < 0 or values.max() > STONES:
             raise PositionError(f"state: {shown(state)}; expected {STATE_SIZE} whole numbers from 0 to {STONES}")
         row = values.astype(np.uint8).tobytes()
+        ply = operator.index(ply)  # a numpy integer too
         return cls(row, ply + (ply + row[TO_MOVE]) % 2)
 
     @property
