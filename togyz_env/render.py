@@ -187,7 +187,7 @@ def _hole(position: Position, square: Square, played: bool, landed: bool) -> Ite
     stones = position.holes[side * HOLES + hole - 1]
     # The count stands at the outer edge, the stones fill the hole from the middle of the board.
     yield Label(middle, top + (17 if side == BLACK else _HOLE_HEIGHT - 17), str(stones), 18, _LIGHT if stones else _RIM)
-    columns, across, down, radius = (3, 17.0, 17.0, 7.0) if stones <= 18 else (4, 12.5, 11.5, 5.0)
+    columns, across, down, radius = (3, 17.0, 17.0, 7.0) if stones <= 18 else (4, 12.5, 10.4, 4.8)
     drawn = min(stones, columns * 9)
     for i in range(drawn):
         in_row = min(columns, drawn - i // columns * columns)
