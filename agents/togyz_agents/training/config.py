@@ -45,6 +45,8 @@ class RunConfig:
     """Checkpoints kept; the newest ones."""
     device: str = "cpu"
     """Where the learner and the evaluators run: cpu, cuda, cuda:1 ... (only cpu was tried so far)."""
+    network: str | None = None
+    """Start from the weights in this .safetensors file instead of random ones."""
 
     def __post_init__(self) -> None:
         """Refuse a run that would never end or never be saved."""
@@ -293,7 +295,9 @@ def _build(annotation: Any, value: object, key: str) -> Any:
             path = f"{key}.{name}" if key else str(name)
             if name not in fields:
                 near = difflib.get_close_matches(str(name), list(fields), 1)
-                raise ConfigError(f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"))
+                raise ConfigError(
+                    f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}")
+                )
             arguments[name] = _build(fields[name], item, path)
         return typing.cast(Any, annotation)(**arguments)
     origin, options = typing.get_origin(annotation), typing.get_args(annotation)

@@ -93,7 +93,14 @@ def new_game(games: Games, g: int, play_params: PlayParams, playout: bool) -> No
 
 @kernel
 def begin_search(
-    ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, games: Games, g: int, params: SearchParams, play_params: PlayParams, kept: bool
+    ints: np.ndarray,
+    floats: np.ndarray,
+    bytes_: np.ndarray,
+    games: Games,
+    g: int,
+    params: SearchParams,
+    play_params: PlayParams,
+    kept: bool,
 ) -> None:
     """Start the search of slot ``g``'s position, full or fast by lot; ``kept``: its tree is there already."""
     games.full[g] = uniform(games.stream, g) < play_params.full_share
@@ -289,6 +296,10 @@ class Chunk:
     counters: dict[str, int]
 
 
+class Stopped(Exception):
+    """Self-play was told to stop in mid-chunk."""
+
+
 class SelfPlayWorker:
     """Plays the games of one thread. Memory: 256 bytes a node, ``simulations + 2`` nodes and ``max_plies`` samples a slot.
 
@@ -299,7 +310,9 @@ class SelfPlayWorker:
         state: go on from here instead of from new games.
     """
 
-    def __init__(self, config: Config, evaluator: Evaluator, seed: np.random.SeedSequence, state: WorkerState | None = None) -> None:
+    def __init__(
+        self, config: Config, evaluator: Evaluator, seed: np.random.SeedSequence, state: WorkerState | None = None
+    ) -> None:
         """Set up the trees, the games and the cache."""
         play_ = config.selfplay
         slots = play_.slots
@@ -341,6 +354,7 @@ class SelfPlayWorker:
 
     def run(self, samples: int) -> Chunk:
         """Play until at least ``samples`` samples of finished games are there; the searches start afresh each time."""
+        self._stopped = False
         self._counters[:] = 0
         self._cache.key[:] = 0
         begin_all(self._tree, self._games, self._params, self._play)
@@ -348,6 +362,8 @@ class SelfPlayWorker:
         missing = samples
         while missing > 0:
             missing -= self._step(delivered)
+            if self._stopped:
+                raise Stopped
         return Chunk(np.concatenate(delivered), dict(zip(COUNTERS, self._counters.tolist())))
 
     def _step(self, delivered: list[np.ndarray]) -> int:
@@ -376,6 +392,10 @@ class SelfPlayWorker:
             delivered.append(self._out[:filled].copy())
         return int(filled)
 
+    def stop(self) -> None:
+        """Make ``run``, going on in another thread, raise ``Stopped`` after its current batch."""
+        self._stopped = True
+
     def snapshot(self) -> WorkerState:
         """The games in progress, copied; call it between two chunks."""
         games = self._games
@@ -390,4 +410,3 @@ class SelfPlayWorker:
         games.stream[:] = state.stream
         for g, rows in enumerate(np.split(state.samples, np.cumsum(state.count)[:-1])):
             games.sample[g, : len(rows)] = rows
-

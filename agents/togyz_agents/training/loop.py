@@ -1,0 +1,233 @@
+"""The training loop: self-play and learning side by side, one chunk apart.
+
+    iteration i:   workers play chunk i + 1 with the average weights of iteration i - 1
+                   the learner trains on chunks 1 .. i
+
+The hand-over happens between chunks only, so a run with given seeds is the same however fast its threads are, and a checkpoint taken
+there (the learner, the replay, the games in progress, the weights the workers were given) continues bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from togyz_agents.evaluator import fastest_precision, one_torch_thread
+from togyz_agents.network import Network, load_network, save_network
+from togyz_agents.training import checkpoint
+from togyz_agents.training.checkpoint import FIRST_NETWORK
+from togyz_agents.training.config import Config
+from togyz_agents.training.ladder import Ladder
+from togyz_agents.training.learner import Learner
+from togyz_agents.training.metrics import Metrics, Scalars
+from togyz_agents.training.replay import Replay
+from togyz_agents.training.selfplay import Chunk, WorkerState
+from togyz_agents.training.workers import Workers
+from togyz_env.errors import CheckpointError, ConfigError
+
+FIXED_ON_RESUME = ("network", "rules", "run.seed", "selfplay.workers", "selfplay.slots")
+"""Settings that a resumed run cannot change: its weights, games and random streams depend on them."""
+
+TEST_SAMPLES = 2048
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """How far a run is; also what is saved of it.
+
+    Attributes:
+        iteration: iterations done.
+        samples, games, simulations: totals of self-play.
+        seconds: wall-clock time of training so far.
+    """
+
+    iteration: int = 0
+    samples: int = 0
+    games: int = 0
+    simulations: int = 0
+    seconds: float = 0.0
+
+    def share(self, config: Config) -> float:
+        """Share of the run that is done, by the limit that is nearest."""
+        run = config.run
+        shares = [
+            done / limit
+            for done, limit in ((self.seconds / 60, run.minutes), (self.samples, run.samples), (self.iteration, run.iterations))
+            if limit is not None
+        ]
+        return min(1.0, max(shares, default=0.0))
+
+
+Watcher = Callable[[Progress, float, Scalars], None]
+"""Called after each iteration with the progress, its share of the run and the iteration's scalars."""
+
+
+def train(run: Path, config: Config, *, resume: bool = False, watch: Watcher = lambda *_: None) -> Progress:
+    """Train in directory ``run`` until the configured end; return the totals.
+
+    Args:
+        run: created for a new run; with ``resume`` it must hold a checkpoint.
+        config: of the run; on resume some settings must be the saved ones.
+        resume: go on from the newest checkpoint.
+        watch: called after each iteration.
+
+    Raises:
+        ConfigError: no end is set, or a setting changed that cannot change on resume.
+        CheckpointError: ``run`` exists already (new run), or holds no usable checkpoint (resume).
+    """
+    if config.run.minutes is None and config.run.samples is None and config.run.iterations is None:
+        raise ConfigError("run: no end is set; give run.minutes, run.samples or run.iterations")
+    with one_torch_thread():
+        saved: Any = None
+        if resume:
+            _check_unchanged(checkpoint.load_config(run), config)
+            saved = checkpoint.load(run)
+        elif run.exists():
+            raise CheckpointError(f"run: {str(run)!r} exists already; give --resume {run} to go on, or another run.dir")
+        seeds = np.random.SeedSequence(config.run.seed).spawn(2 + config.selfplay.workers)
+        torch.manual_seed(int(seeds[0].generate_state(1)[0]))
+        network = _first_network(config)
+        config = _resolve_precision(config, network)
+        learner = Learner(config.learner, network, seeds[1], config.run.device)
+        replay = Replay(config.replay)
+        progress = Progress()
+        states: list[WorkerState] | None = None
+        playing = Network(config.network).eval()  # the weights that the workers use
+        playing.load_state_dict(network.state_dict())
+        if saved is not None:
+            state, states, contents = saved
+            learner.load_state_dict(state["learner"])
+            playing.load_state_dict(state["playing"])
+            progress = Progress(**state["progress"])
+            replay.restore(contents, state["replay total"])
+        else:
+            run.mkdir(parents=True)
+            save_network(network, run / FIRST_NETWORK, iteration="0")
+        checkpoint.save_config(run, config)
+        workers = Workers(config, network, seeds[2:], states)
+        try:
+            with Metrics(run, progress.iteration) as metrics:
+                _iterate(run, config, workers, learner, replay, progress, playing, metrics, watch)
+        finally:
+            workers.close()
+    return progress
+
+
+def _iterate(
+    run: Path,
+    config: Config,
+    workers: Workers,
+    learner: Learner,
+    replay: Replay,
+    progress: Progress,
+    playing: Network,
+    metrics: Metrics,
+    watch: Watcher,
+) -> None:
+    ladder = Ladder(run, config, progress.iteration)
+    started = time.perf_counter() - progress.seconds
+    if progress.share(config) >= 1.0:
+        return
+    workers.start(playing)
+    while True:
+        chunk_started = time.perf_counter()
+        chunks = workers.wait()
+        waited = time.perf_counter() - chunk_started
+        states = workers.snapshot()
+        playing.load_state_dict(learner.average.state_dict())
+        samples = np.concatenate([chunk.samples for chunk in chunks])
+        progress.iteration += 1
+        progress.samples += len(samples)
+        progress.games += sum(chunk.counters["games"] for chunk in chunks)
+        progress.simulations += sum(chunk.counters["simulations"] for chunk in chunks)
+        progress.seconds = time.perf_counter() - started
+        share = progress.share(config)
+        last = share >= 1.0
+        if not last:
+            workers.start(playing)
+        scalars = _selfplay_scalars(chunks)
+        tested = learner.test(samples[np.linspace(0, len(samples) - 1, min(TEST_SAMPLES, len(samples))).astype(int)])
+        scalars |= {f"test/{name}": value for name, value in tested.items()}
+        replay.add(samples)
+        steps = learner.owe(len(samples))
+        if steps:
+            trained = learner.train(replay, steps, share)
+            scalars |= {f"learner/{name}": value for name, value in trained.items()}
+        if config.ladder.every and (progress.iteration % config.ladder.every == 0 or last):
+            rung = ladder.climb(learner.average, progress.iteration)
+            scalars |= {"ladder/elo": rung.elo, "ladder/elo low": rung.low, "ladder/elo high": rung.high}
+            scalars |= {f"ladder/score {name}": score for name, score in rung.scores.items() if not name.startswith("network")}
+        progress.seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - chunk_started
+        scalars |= {
+            "speed/simulations a second": sum(chunk.counters["simulations"] for chunk in chunks) / seconds,
+            "speed/samples a second": len(samples) / seconds,
+            "speed/trained samples a second": steps * config.learner.batch / seconds,
+            "speed/learner waited": waited / seconds,
+            "replay/size": len(replay),
+            "replay/window": replay.window(),
+            "progress/samples": progress.samples,
+            "progress/games": progress.games,
+            "progress/minutes": progress.seconds / 60,
+        }
+        metrics.write(progress.iteration, scalars)
+        watch(progress, share, scalars)
+        if last or progress.iteration % config.run.checkpoint_every == 0:
+            state = {
+                "learner": learner.state_dict(),
+                "playing": playing.state_dict(),
+                "progress": dataclasses.asdict(progress),
+            }
+            path = checkpoint.save(run, progress.iteration, state, states, replay, learner.average, config.run.keep)
+            log.info("checkpoint %s", path)
+        if last:
+            return
+
+
+def _selfplay_scalars(chunks: list[Chunk]) -> Scalars:
+    total = {name: sum(chunk.counters[name] for chunk in chunks) for name in chunks[0].counters}
+    games = max(1, total["games"])
+    return {
+        "selfplay/plies a game": total["plies"] / games,
+        "selfplay/white score": (total["white wins"] + 0.5 * total["draws"]) / games,
+        "selfplay/draws": total["draws"] / games,
+        "selfplay/ply limits": total["ply limits"] / games,
+        "selfplay/evaluations a simulation": total["evaluations"] / max(1, total["simulations"]),
+        "selfplay/proven searches": total["proven"] / max(1, total["searches"]),
+    }
+
+
+def _first_network(config: Config) -> Network:
+    if config.run.network is None:
+        return Network(config.network)
+    network = load_network(Path(config.run.network))
+    if network.config != config.network:
+        raise ConfigError(f"run.network: {config.run.network!r} is {network.config}, the configuration says {config.network}")
+    return network
+
+
+def _resolve_precision(config: Config, network: Network) -> Config:
+    if config.selfplay.precision != "auto":
+        return config
+    precision: Any = fastest_precision(network, config.run.device, config.selfplay.slots)
+    return dataclasses.replace(config, selfplay=dataclasses.replace(config.selfplay, precision=precision))
+
+
+def _check_unchanged(old: Config, new: Config) -> None:
+    for key in FIXED_ON_RESUME:
+        section, _, name = key.partition(".")
+        before, after = getattr(old, section), getattr(new, section)
+        if name:
+            before, after = getattr(before, name), getattr(after, name)
+        if before != after:
+            raise ConfigError(f"resume: {key} was {before!r} and cannot become {after!r}")

@@ -1,0 +1,52 @@
+"""The replay: the newest samples in a ring, 48 bytes each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from togyz_agents.training.config import ReplayConfig
+from togyz_agents.training.samples import SAMPLE
+
+
+class Replay:
+    """A ring of ``capacity`` samples that remembers how many it has ever seen.
+
+    Attributes:
+        total: samples added so far, those since overwritten included.
+    """
+
+    def __init__(self, config: ReplayConfig) -> None:
+        """Reserve the ring; memory is touched only as it fills."""
+        self._config = config
+        self._ring = np.zeros(config.capacity, SAMPLE)
+        self.total = 0
+
+    def __len__(self) -> int:
+        """Samples held."""
+        return min(self.total, len(self._ring))
+
+    def add(self, samples: np.ndarray) -> None:
+        """Append ``samples SAMPLE[N]`` in order; the oldest go when the ring is full."""
+        capacity = len(self._ring)
+        kept = samples[-capacity:]
+        first = self.total + len(samples) - len(kept)
+        self._ring[np.arange(first, first + len(kept)) % capacity] = kept
+        self.total += len(samples)
+
+    def window(self) -> int:
+        """Number of newest samples that are trained on: a share of all so far, within what is held."""
+        return min(len(self), max(self._config.minimum, int(self._config.window * self.total)))
+
+    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
+        """Draw ``SAMPLE[count]`` uniformly with replacement from the window."""
+        newest = self.total - 1
+        return self._ring[(newest - generator.integers(self.window(), size=count)) % len(self._ring)]
+
+    def contents(self) -> np.ndarray:
+        """Everything held, ``SAMPLE[len]``, oldest first."""
+        return self._ring[np.arange(self.total - len(self), self.total) % len(self._ring)]
+
+    def restore(self, contents: np.ndarray, total: int) -> None:
+        """Take over the ``contents`` of a saved replay that had seen ``total`` samples."""
+        self.total = total - len(contents)
+        self.add(contents)

@@ -1,0 +1,126 @@
+"""From a command line to a run and its closing table."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from togyz_agents.network import load_network
+from togyz_agents.players.alphazero import AlphaZeroAgent
+from togyz_agents.tournament.match import MatchResult, play_match
+from togyz_agents.training import checkpoint
+from togyz_agents.training import config as config_
+from togyz_agents.training.config import Config
+from togyz_agents.training.loop import Progress, train
+from togyz_agents.training.metrics import Scalars
+from togyz_env.errors import ConfigError
+
+
+def main(config_file: Path | None, resume: Path | None, overrides: list[str]) -> None:
+    """Start or resume a run, then play and print its final matches."""
+    if config_file is not None and resume is not None:
+        raise ConfigError("command line: --config and --resume exclude each other; a run keeps its configuration")
+    if resume is not None:
+        base = checkpoint.load_config(resume)
+    else:
+        base = config_.load(config_file) if config_file else Config()
+    config = config_.override(base, overrides)
+    run = resume or (Path(config.run.dir) if config.run.dir else _free_directory(config_file))
+    console = Console()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    console.print(f"run {run}")
+    with Watch(console) as watch:
+        progress = train(run, config, resume=resume is not None, watch=watch)
+    console.print(
+        f"trained {progress.seconds / 60:.1f} minutes: {progress.games:,} games, {progress.samples:,} positions, "
+        f"{progress.simulations:,} simulations"
+    )
+    if config.final.pairs:
+        console.print(final_table(final_matches(run, config), config))
+    console.print(f"network     {run / checkpoint.NETWORK_FILE}")
+    console.print(f"curves      tensorboard --logdir {run}")
+    console.print(f"go on       python scripts/train.py --resume {run} --run.minutes {2 * (config.run.minutes or 10):g}")
+    console.print(f"export      python scripts/export.py {run}")
+
+
+def _free_directory(config_file: Path | None) -> Path:
+    name = config_file.stem if config_file else "run"
+    number = 1
+    while (path := Path("runs") / f"{name}-{number}").exists():
+        number += 1
+    return path
+
+
+class Watch:
+    """Shows a run's progress: a bar on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        """Draw nothing yet."""
+        columns = (TextColumn("{task.percentage:3.0f} %"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        self._bar = Bar(*columns, console=console) if console.is_terminal else None
+        self._task = self._bar.add_task("self-play begins", total=1.0) if self._bar else None
+        self._console = console
+        self._printed = -1.0
+
+    def __enter__(self) -> Watch:
+        """Start the bar."""
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the bar."""
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, progress: Progress, share: float, scalars: Scalars) -> None:
+        """Show one iteration."""
+        loss = scalars.get("learner/policy", float("nan")), scalars.get("learner/outcome", float("nan"))
+        text = (
+            f"iteration {progress.iteration}, {progress.games:,} games, {scalars['speed/simulations a second']:,.0f} simulations/s, "
+            f"policy loss {loss[0]:.3f}, outcome loss {loss[1]:.3f}"
+        )
+        if "ladder/elo" in scalars:
+            low, high = scalars["ladder/elo low"], scalars["ladder/elo high"]
+            self._console.print(
+                f"iteration {progress.iteration}: Elo {scalars['ladder/elo']:.0f} above random ({low:.0f} to {high:.0f}), "
+                f"{scalars['ladder/score greedy']:.0%} against greedy"
+            )
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, completed=share, description=text)
+        elif progress.seconds - self._printed >= 15 or share >= 1.0:
+            self._printed = progress.seconds
+            self._console.print(f"{share:4.0%} {progress.seconds / 60:5.1f} min  {text}", soft_wrap=True)
+
+
+def final_matches(run: Path, config: Config) -> list[MatchResult]:
+    """The trained network of ``run`` against random, greedy and the run's own first network."""
+    network = load_network(run / checkpoint.NETWORK_FILE)
+    first = load_network(run / checkpoint.FIRST_NETWORK)
+    sims = config.final.simulations
+    player = AlphaZeroAgent.from_network(network, sims, "trained", config.rules, config.run.device)
+    novice = AlphaZeroAgent.from_network(first, sims, "first network", config.rules, config.run.device)
+    return [play_match(player, other, config.final.pairs, seed=1, ruleset=config.rules) for other in ("random", "greedy", novice)]
+
+
+def final_table(results: list[MatchResult], config: Config) -> Table:
+    """The closing table: games, distinct games, score and its 95 % interval."""
+    title = f"the trained network with {config.final.simulations} simulations a move; pairs from random openings, colours swapped"
+    table = Table(title=title, title_justify="left")
+    for name in ("against", "games", "distinct", "won", "drawn", "lost", "score", "95 % interval"):
+        table.add_column(name, justify="left" if name == "against" else "right")
+    for result in results:
+        low, high = result.interval()
+        table.add_row(
+            result.second,
+            *(str(n) for n in (len(result.games), result.distinct_games, result.wins, result.draws, result.losses)),
+            f"{result.score:.1%}",
+            f"{low:.1%} to {high:.1%}",
+        )
+    return table

@@ -1,0 +1,22 @@
+"""Train an agent by self-play from nothing: ``train.py --config configs/quick.yaml --learner.lr 1e-3``, ``train.py --resume RUN``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from togyz_agents.console import run
+from togyz_agents.training import start
+
+
+def main() -> None:
+    """Parse the arguments; the rest of the command line sets keys of the configuration."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--resume", type=Path)
+    known, rest = parser.parse_known_args()
+    start.main(known.config, known.resume, rest)
+
+
+if __name__ == "__main__":
+    run(main)
