@@ -12,6 +12,7 @@ from togyz_env.rules import (
     TO_MOVE,
     end_reason,
     final_margin,
+    int64,
     is_legal,
     kernel,
     play,
@@ -63,7 +64,7 @@ def final_margin_batch(states: np.ndarray, playout: bool) -> np.ndarray:
 @kernel
 def random_action(state: np.ndarray, streams: np.ndarray, i: int) -> int:
     """Draw a legal action uniformly with stream ``i``; the side to move must have a stone."""
-    row = np.int64(state[TO_MOVE]) * HOLES
+    row = int64(state[TO_MOVE]) * HOLES
     count = 0
     for action in range(HOLES):
         count += state[row + action] != 0
@@ -131,5 +132,3 @@ def perft_count(state: np.ndarray, depth: int, playout: bool) -> int:
                 next_action[level + 1] = 0
                 level += 1
     return total
-
-

@@ -2,9 +2,9 @@
 
 | name | size | content |
 |---|---|---|
-| ``plain`` | 40 | stones in the 18 holes (/16), own and opposing tuzdyk one-hot (9 + 9), both kazans (/81), stones in both rows (/81) |
-| ``rules`` | 598 | ``plain``; the stone count of each hole in one of 11 buckets (18 x 11); where a move from each hole would end (18 x 18); |
-|           |     | the stones it would capture (18, /16); whether it would make a tuzdyk (18) |
+| ``plain`` | 40 | stones in the 18 holes (/16), own and opposing tuzdyk one-hot (9 + 9), both kazans and both rows' stones (/81) |
+| ``rules`` | 598 | ``plain``; the stone count of each hole in one of 11 buckets (18 x 11); where a move from each hole would |
+|           |     | end (18 x 18); the stones it would capture (18, /16); whether it would make a tuzdyk (18) |
 
 Holes stand in sowing order from the mover's hole 1: 0..8 are his, 9..17 his opponent's. What a move would do is worked out for
 both rows, as if it were that row's turn. Inputs made from the rules are what broke the learning plateau of count-only inputs:
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from togyz_env.rules import CAPTURE, HOLES, KAZAN, MAKES_TUZDYK, RING, STONES, TO_MOVE, TUZDYK, kernel, preview
+from togyz_env.rules import CAPTURE, HOLES, KAZAN, MAKES_TUZDYK, RING, STONES, TO_MOVE, TUZDYK, int64, kernel, preview
 
 STONE_SCALE = 1.0 / 16.0
 KAZAN_SCALE = 1.0 / 81.0
@@ -48,21 +48,21 @@ def bucket_of(stones: int) -> int:
 
 @kernel
 def _encode_plain_row(state: np.ndarray, out: np.ndarray) -> None:
-    mover = np.int64(state[TO_MOVE])
+    mover = int64(state[TO_MOVE])
     own_row = mover * HOLES
     out[:PLAIN_SIZE] = 0.0
     rows = 0
     for i in range(RING):
-        stones = np.int64(state[(own_row + i) % RING])
+        stones = int64(state[(own_row + i) % RING])
         out[i] = stones * STONE_SCALE
         if i < HOLES:
             rows += stones
     for side in range(2):
         player = mover if side == 0 else 1 - mover
         if state[TUZDYK + player] != 0:
-            out[RING + side * HOLES + np.int64(state[TUZDYK + player]) - 1] = 1.0
+            out[RING + side * HOLES + int64(state[TUZDYK + player]) - 1] = 1.0
         out[2 * RING + side] = state[KAZAN + player] * KAZAN_SCALE
-    rest = STONES - np.int64(state[KAZAN]) - np.int64(state[KAZAN + 1]) - rows
+    rest = STONES - int64(state[KAZAN]) - int64(state[KAZAN + 1]) - rows
     out[2 * RING + 2] = rows * KAZAN_SCALE
     out[2 * RING + 3] = rest * KAZAN_SCALE
 
@@ -80,10 +80,10 @@ def _encode_rules(states: np.ndarray, out: np.ndarray) -> None:
         row = out[b]
         _encode_plain_row(state, row)
         row[PLAIN_SIZE:] = 0.0
-        own_row = np.int64(state[TO_MOVE]) * HOLES
+        own_row = int64(state[TO_MOVE]) * HOLES
         for i in range(RING):
             origin = (own_row + i) % RING
-            stones = np.int64(state[origin])
+            stones = int64(state[origin])
             row[_BUCKET_AT + i * BUCKETS + bucket_of(stones)] = 1.0
             if stones == 0:
                 continue

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from togyz_env.rules import kernel
+from togyz_env.rules import int64, kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -27,7 +27,7 @@ def new_streams(seed: int | np.random.SeedSequence, count: int) -> np.ndarray:
 def next_uint64(streams: np.ndarray, i: int) -> np.uint64:
     """Draw 64 random bits from stream ``i`` of ``uint64[N]``, advancing it."""
     streams[i] += _GOLDEN
-    z = streams[i]
+    z: np.uint64 = streams[i]
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
     return z ^ (z >> np.uint64(31))
@@ -42,7 +42,7 @@ def uniform(streams: np.ndarray, i: int) -> float:
 @kernel
 def below(streams: np.ndarray, i: int, n: int) -> int:
     """Draw an integer from 0..n-1 (n < 2**20; the bias is below 2**-12 of a part)."""
-    return np.int64(((next_uint64(streams, i) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+    return int64(((next_uint64(streams, i) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @kernel

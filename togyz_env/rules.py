@@ -10,7 +10,8 @@ Kernels trust their input: legality is checked at the edges (``Position``, the e
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -44,8 +45,16 @@ LANDING_BITS = 5
 """``play`` returns ``landing ring index | event << LANDING_BITS``."""
 LANDING_MASK = (1 << LANDING_BITS) - 1
 
-kernel: Any = njit(cache=True, nogil=True, inline="never", error_model="numpy")
-"""Decorator of every compiled function: cached on disk, releases the GIL."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile ``function``: cached on disk, releases the GIL. It keeps its signature for the type checker."""
+    return cast(F, njit(cache=True, nogil=True, inline="never", error_model="numpy")(function))
+
+
+int64 = cast(Callable[[Any], int], np.int64)
+"""``np.int64`` for kernels, an int to the type checker. (There ``int`` of a ``uint8`` keeps eight bits and wraps.)"""
 
 
 def start_state() -> np.ndarray:
@@ -58,14 +67,14 @@ def start_state() -> np.ndarray:
 @kernel
 def is_legal(state: np.ndarray, action: int) -> bool:
     """Tell whether the side to move may play ``action``: its hole is not empty (Move 1)."""
-    return state[np.int64(state[TO_MOVE]) * HOLES + action] != 0
+    return bool(state[int64(state[TO_MOVE]) * HOLES + action] != 0)
 
 
 @kernel
 def has_stones(state: np.ndarray, player: int) -> bool:
     """Tell whether ``player`` has a stone in his row."""
     row = player * HOLES
-    for i in range(row, row + HOLES):
+    for i in range(row, row + HOLES):  # noqa: SIM110 - a kernel has no generators
         if state[i] != 0:
             return True
     return False
@@ -104,9 +113,9 @@ def play(state: np.ndarray, action: int) -> int:
     Returns:
         ``landing | event << LANDING_BITS`` with the ring index of the last stone and NOTHING, CAPTURE or MAKES_TUZDYK.
     """
-    player = np.int64(state[TO_MOVE])
+    player = int64(state[TO_MOVE])
     origin = player * HOLES + action
-    stones = np.int64(state[origin])
+    stones = int64(state[origin])
     landing = landing_of(origin, stones)
 
     # Move 2: the first stone goes back into the hole, unless it is the only one.
@@ -121,11 +130,11 @@ def play(state: np.ndarray, action: int) -> int:
     # Move 3: what fell into a tuzdyk belongs to its owner, whoever sowed.
     for owner in range(2):
         if state[TUZDYK + owner] != 0:
-            tuzdyk = (1 - owner) * HOLES + np.int64(state[TUZDYK + owner]) - 1
+            tuzdyk = (1 - owner) * HOLES + int64(state[TUZDYK + owner]) - 1
             state[KAZAN + owner] += state[tuzdyk]
             state[tuzdyk] = 0
 
-    event = landing_event(state, player, landing, np.int64(state[landing]))
+    event = landing_event(state, player, landing, int64(state[landing]))
     if event != NOTHING:
         state[KAZAN + player] += state[landing]
         state[landing] = 0
@@ -143,13 +152,13 @@ def preview(state: np.ndarray, origin: int) -> tuple[int, int, int]:
         ``(landing ring index, event, stones captured)``; the hole must hold at least one stone.
     """
     player = origin // HOLES
-    stones = np.int64(state[origin])
+    stones = int64(state[origin])
     landing = landing_of(origin, stones)
     if landing // HOLES == player:
         return landing, NOTHING, 0
     # The landing hole gets one stone, and one more for each full round before it (it is never the origin).
     laps = (stones - 1) // RING
-    count = np.int64(state[landing]) + 1 + laps
+    count = int64(state[landing]) + 1 + laps
     event = landing_event(state, player, landing, count)
     return landing, event, count if event != NOTHING else 0
 
@@ -159,7 +168,7 @@ def end_reason(state: np.ndarray, playout: bool) -> int:
     """ONGOING, MAJORITY or ATSYRAU, tested before the side to move plays (End); with ``playout`` only ATSYRAU ends a game."""
     if not playout and (state[KAZAN] >= WINNING_STONES or state[KAZAN + 1] >= WINNING_STONES):
         return MAJORITY
-    if not has_stones(state, np.int64(state[TO_MOVE])):
+    if not has_stones(state, int64(state[TO_MOVE])):
         return ATSYRAU
     return ONGOING
 
@@ -167,8 +176,8 @@ def end_reason(state: np.ndarray, playout: bool) -> int:
 @kernel
 def final_margin(state: np.ndarray, reason: int) -> int:
     """White's stones minus black's when the game ends here: after atsyrau the rest goes to the side that is not to move."""
-    margin = np.int64(state[KAZAN]) - np.int64(state[KAZAN + 1])
+    margin = int64(state[KAZAN]) - int64(state[KAZAN + 1])
     if reason == ATSYRAU:
-        rest = STONES - np.int64(state[KAZAN]) - np.int64(state[KAZAN + 1])
+        rest = STONES - int64(state[KAZAN]) - int64(state[KAZAN + 1])
         return margin + rest if state[TO_MOVE] == BLACK else margin - rest
     return margin

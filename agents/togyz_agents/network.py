@@ -71,9 +71,10 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         self.input = nn.Linear(ENCODERS[config.encoder].size, config.width)
-        self.blocks = nn.ModuleList(nn.Linear(config.width, config.width) for _ in range(config.blocks))
+        blocks = [nn.Linear(config.width, config.width) for _ in range(config.blocks)]
+        self.blocks = nn.ModuleList(blocks)
         self.output = nn.Linear(config.width, HOLES + OUTCOMES + 1)
-        for block in self.blocks:
+        for block in blocks:
             nn.init.kaiming_normal_(block.weight, a=0.0)
             with torch.no_grad():
                 block.weight.mul_(1.0 / max(1, config.blocks) ** 0.5)  # keeps the residual sum's variance bounded
@@ -102,7 +103,9 @@ def load_network(path: Path, device: str = "cpu") -> Network:
         CheckpointError: when the file is missing, damaged or not such a network.
     """
     if not path.is_file():
-        raise CheckpointError(f"network: no file {str(path)!r}; expected a .safetensors file written by training or scripts/export.py")
+        raise CheckpointError(
+            f"network: no file {str(path)!r}; expected a .safetensors file written by training or scripts/export.py"
+        )
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             header = file.metadata() or {}

@@ -1,0 +1,1 @@
+"""Tree search over many positions at once."""

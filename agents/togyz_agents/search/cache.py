@@ -1,7 +1,7 @@
 """Network outputs remembered by position: bounded, direct-mapped, for one worker.
 
-Games of one worker meet the same positions (openings above all); each hit saves an evaluation. The newest entry of a place wins. The
-cache holds one network's outputs and is emptied when the weights change.
+Games of one worker meet the same positions (openings above all); each hit saves an evaluation. The newest entry of a place wins.
+The cache holds one network's outputs and is emptied when the weights change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from togyz_env.rules import HOLES, STATE_SIZE, kernel
+from togyz_env.rules import HOLES, STATE_SIZE, int64, kernel
 
 _OFFSET = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
@@ -64,7 +64,7 @@ def find(cache: Cache, state: np.ndarray) -> int:
     if size == 0:
         return -1
     h = hash_state(state)
-    place = np.int64(h & np.uint64(size - 1))
+    place = int64(h & np.uint64(size - 1))
     if cache.key[place] == h:
         cache.hits[0] += 1
         return place
@@ -79,7 +79,7 @@ def store(cache: Cache, state: np.ndarray, policy: np.ndarray, value: float) -> 
     if size == 0:
         return
     h = hash_state(state)
-    place = np.int64(h & np.uint64(size - 1))
+    place = int64(h & np.uint64(size - 1))
     cache.key[place] = h
     cache.policy[place] = policy
     cache.value[place] = value

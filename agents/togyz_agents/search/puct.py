@@ -33,11 +33,12 @@ from togyz_agents.search.tree import (
     WIN,
     add_child,
     exact_value,
+    float32,
     plies_of,
     proof_of,
 )
 from togyz_env.rng import gamma
-from togyz_env.rules import HOLES, kernel
+from togyz_env.rules import HOLES, int64, kernel
 
 NO_LEAF = -1
 
@@ -120,7 +121,7 @@ def descend(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, params: Se
     The leaf is unevaluated (visits 0) or its value is known exactly (proof).
     """
     node = ROOT
-    ply = np.int64(ints[ROOT, ROOT_PLY])
+    ply = int64(ints[ROOT, ROOT_PLY])
     while True:
         if ints[node, VISITS] == 0:
             return node
@@ -215,8 +216,8 @@ def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forc
             # fewest visits that keep the score below the best child's
             gap = target - q
             needed = scale * prior / gap - 1.0 if gap > 0.0 else n
-            n = min(n, max(floor_visits, math.ceil(needed)))
-            out[action] = n if n > 1.0 else 0.0
+            kept = min(n, max(floor_visits, math.ceil(needed)))
+            out[action] = kept if kept > 1.0 else 0.0
     total = np.float32(0.0)
     for action in range(HOLES):
         total += out[action]
@@ -234,12 +235,12 @@ def best_action(ints: np.ndarray, floats: np.ndarray) -> int:
     best = -1
     best_rank = -1
     best_visits = -1
-    best_value = -np.inf
+    best_value = -math.inf
     for action in range(HOLES):
         if ints[ROOT, CHILD + action] == ILLEGAL:
             continue
         status = ints[ROOT, CHILD_STATUS + action]
-        n = np.int64(ints[ROOT, CHILD_VISITS + action])
+        n = int64(ints[ROOT, CHILD_VISITS + action])
         value = floats[ROOT, CHILD_VALUE + action] / n if n > 0 else floats[ROOT, PRIOR + action]
         rank = 1
         if proof_of(status) == LOSS:
@@ -262,5 +263,5 @@ def root_value(ints: np.ndarray, floats: np.ndarray, params: SearchParams) -> fl
     if is_known(ints[ROOT, STATUS], params.solver):
         return exact_value(ints[ROOT, STATUS])
     if ints[ROOT, VISITS] == 0:
-        return np.float32(0.0)
-    return floats[ROOT, VALUE] / np.float32(ints[ROOT, VISITS])
+        return float32(0.0)
+    return float32(floats[ROOT, VALUE] / np.float32(ints[ROOT, VISITS]))

@@ -1,8 +1,9 @@
 """The search trees of many games in one block of memory, and the kernels that grow them.
 
-A node is 256 bytes, four cache lines side by side: a step of a batched search touches a few nodes of each of many trees and waits for
-memory more than for arithmetic. The block has three views, ``ints int32[G, N, 64]``, ``floats float32[G, N, 64]`` and ``bytes
-uint8[G, N, 256]``; kernels take the views of one slot, ``[N, ...]``. (Passing a dozen arrays to each kernel made it ten times slower.)
+A node is 256 bytes, four cache lines side by side: a step of a batched search touches a few nodes of each of many trees and waits
+for memory more than for arithmetic. The block has three views, ``ints int32[G, N, 64]``, ``floats float32[G, N, 64]`` and ``bytes
+uint8[G, N, 256]``; kernels take the views of one slot, ``[N, ...]``. (Passing a dozen arrays to each kernel made it ten times
+slower.)
 
 | word | view | content |
 |---|---|---|
@@ -22,11 +23,12 @@ Node 0 is the root; children always stand behind their parent.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel, play
+from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE, end_reason, final_margin, int64, kernel, play
 
 ROOT = 0
 NO_PARENT = -1
@@ -54,6 +56,10 @@ SIZE = 50
 ROOT_PLY = 51
 STATE_BYTE = 52 * 4
 STATE_END = STATE_BYTE + STATE_SIZE
+
+
+float32 = cast(Callable[[Any], float], np.float32)
+"""``np.float32`` for kernels, a float to the type checker."""
 
 
 class Tree(NamedTuple):
@@ -88,7 +94,7 @@ def plies_of(status: int) -> int:
 @kernel
 def exact_value(status: int) -> float:
     """Value of a proven position for the side to move: LOSS -1, DRAW 0, WIN +1."""
-    return np.float32((status & 3) - DRAW)
+    return float32((status & 3) - DRAW)
 
 
 @kernel
@@ -110,7 +116,9 @@ def _status_at_birth(state: np.ndarray, ply: int, playout: bool, max_plies: int)
 
 
 @kernel
-def plant(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, state: np.ndarray, ply: int, playout: bool, max_plies: int) -> None:
+def plant(
+    ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, state: np.ndarray, ply: int, playout: bool, max_plies: int
+) -> None:
     """Start a new tree at ``state uint8[23]`` after ``ply`` plies of its game; the root is not evaluated yet."""
     ints[ROOT, SIZE] = 1
     ints[ROOT, ROOT_PLY] = ply
@@ -127,7 +135,7 @@ def add_child(
     ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, action: int, ply: int, playout: bool, max_plies: int
 ) -> int:
     """Add the node that ``action`` leads to from ``node``, ``ply`` plies into the game; return its index."""
-    child = ints[ROOT, SIZE]
+    child: int = ints[ROOT, SIZE]
     ints[ROOT, SIZE] = child + 1
     for i in range(STATE_SIZE):
         bytes_[child, STATE_BYTE + i] = bytes_[node, STATE_BYTE + i]
@@ -147,7 +155,7 @@ def add_child(
 @kernel
 def expand(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, policy: np.ndarray) -> None:
     """Give ``node`` its edges with ``policy float32[9]`` as prior (probabilities, 0 on illegal actions)."""
-    row = STATE_BYTE + np.int64(bytes_[node, STATE_BYTE + TO_MOVE]) * HOLES
+    row = STATE_BYTE + int64(bytes_[node, STATE_BYTE + TO_MOVE]) * HOLES
     for action in range(HOLES):
         legal = bytes_[node, row + action] != 0
         ints[node, CHILD + action] = UNVISITED if legal else ILLEGAL
@@ -194,7 +202,7 @@ def prove(ints: np.ndarray, node: int, action: int, child_status: int) -> bool:
 @kernel
 def backup(ints: np.ndarray, floats: np.ndarray, node: int, value: float, solver: bool) -> None:
     """Add ``value``, for the side to move at ``node``, to it and to all above; with ``solver`` carry proofs upwards."""
-    v = np.float32(value)
+    v = float32(value)
     proven = solver and proof_of(ints[node, STATUS]) != UNKNOWN
     while True:
         ints[node, VISITS] += 1
