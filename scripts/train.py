@@ -1,4 +1,8 @@
-"""Train an agent by self-play from nothing: ``train.py --config configs/quick.yaml --learner.lr 1e-3``, ``train.py --resume RUN``."""
+"""Train an agent by self-play from nothing.
+
+python scripts/train.py --config configs/quick.yaml --learner.lr 1e-3
+python scripts/train.py --resume RUN --run.minutes 60
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Training: self-play, replay, learner, checkpoints and the loop around them."""

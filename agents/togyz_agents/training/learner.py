@@ -62,16 +62,19 @@ def make_batch(samples: np.ndarray, encoder: str, outcome_share: float, device: 
     value = samples["value"].astype(np.float32) / VALUE_SCALE
     played = np.stack([result > 0, result == 0, result < 0], axis=1).astype(np.float32)
     searched = np.stack([(1 + value) / 2, np.zeros_like(value), (1 - value) / 2], axis=1)
-    arrays = Batch(
-        encoded=ENCODERS[encoder].encode(states),
-        legal=legal_actions(states),
-        policy=policy,
-        full=samples["full"].astype(np.float32),
-        outcome=outcome_share * played + (1 - outcome_share) * searched,
-        margin=np.clip(samples["margin"].astype(np.float32) / MARGIN_SCALE, -1, 1),
-        score=(result + 1) / 2,
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+    return Batch(
+        encoded=tensor(ENCODERS[encoder].encode(states)),
+        legal=tensor(legal_actions(states)),
+        policy=tensor(policy),
+        full=tensor(samples["full"].astype(np.float32)),
+        outcome=tensor(outcome_share * played + (1 - outcome_share) * searched),
+        margin=tensor(np.clip(samples["margin"].astype(np.float32) / MARGIN_SCALE, -1, 1)),
+        score=tensor((result + 1) / 2),
     )
-    return Batch(*(torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays))
 
 
 class Losses(NamedTuple):

@@ -3,8 +3,8 @@
     iteration i:   workers play chunk i + 1 with the average weights of iteration i - 1
                    the learner trains on chunks 1 .. i
 
-The hand-over happens between chunks only, so a run with given seeds is the same however fast its threads are, and a checkpoint taken
-there (the learner, the replay, the games in progress, the weights the workers were given) continues bit for bit.
+The hand-over happens between chunks only, so a run with given seeds is the same however fast its threads are, and a checkpoint
+taken there (the learner, the replay, the games in progress, the weights the workers were given) continues bit for bit.
 """
 
 from __future__ import annotations

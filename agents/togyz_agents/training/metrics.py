@@ -26,12 +26,12 @@ class Metrics:
             lines = [line for line in self._file.read_text().splitlines() if line.endswith("}")]
             kept = [line for line in lines if json.loads(line)["iteration"] <= iteration]
             self._file.write_text("".join(line + "\n" for line in kept))
-        self._board = SummaryWriter(str(run / "tensorboard"), purge_step=iteration + 1)  # type: ignore[no-untyped-call]
+        self._board = SummaryWriter(str(run / "tensorboard"), purge_step=iteration + 1)
 
     def write(self, iteration: int, scalars: Scalars) -> None:
         """Record ``scalars`` (names like "loss/policy") of one iteration."""
         for name, value in scalars.items():
-            self._board.add_scalar(name.replace(" ", "_"), value, iteration)  # type: ignore[no-untyped-call]
+            self._board.add_scalar(name.replace(" ", "_"), value, iteration)
         with open(self._file, "a") as file:
             file.write(json.dumps({"iteration": iteration} | scalars) + "\n")
 
@@ -41,4 +41,4 @@ class Metrics:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Flush and close TensorBoard's file."""
-        self._board.close()  # type: ignore[no-untyped-call]
+        self._board.close()

@@ -58,8 +58,8 @@ class Games(NamedTuple):
     Attributes:
         state: ``uint8[G, 23]``, the position to search next.
         ply: ``int32[G]``, plies played.
-        count: ``int32[G]``, samples of the game so far.
-        sample: ``SAMPLE[G, max_plies]``, the first ``count`` of each row are in use.
+        recorded: ``int32[G]``, samples of the game so far.
+        sample: ``SAMPLE[G, max_plies]``, the first ``recorded`` of each row are in use.
         full: ``uint8[G]``, whether the search in progress is a full one.
         visits_before: ``int32[G]``, root visits that the search in progress inherited.
         stream: ``uint64[G]``, the random stream of each slot.
@@ -67,7 +67,7 @@ class Games(NamedTuple):
 
     state: np.ndarray
     ply: np.ndarray
-    count: np.ndarray
+    recorded: np.ndarray
     sample: np.ndarray
     full: np.ndarray
     visits_before: np.ndarray
@@ -88,7 +88,7 @@ def new_game(games: Games, g: int, play_params: PlayParams, playout: bool) -> No
                 play(state, random_action(state, games.stream, g))
         if end_reason(state, playout) == ONGOING:
             break
-    games.count[g] = 0
+    games.recorded[g] = 0
 
 
 @kernel
@@ -143,7 +143,7 @@ def finish_search(
     action = choose(games, g, policy, best, play_params)
     status = ints[ROOT, STATUS]
     proven = is_known(status, params.solver)
-    sample = games.sample[g, games.count[g]]
+    sample = games.sample[g, games.recorded[g]]
     for i in range(STATE_SIZE):
         sample.state[i] = games.state[g, i]
     # a search that a proof cut short says little about the moves, unless it found the win
@@ -152,7 +152,7 @@ def finish_search(
         sample.policy[a] = round(policy[a] * POLICY_SCALE)
     sample.value = round(root_value(ints, floats, params) * VALUE_SCALE)
     sample.action = action
-    games.count[g] += 1
+    games.recorded[g] += 1
     counters[SEARCHES] += 1
     counters[PROVEN] += proven
     counters[SIMULATIONS] += ints[ROOT, VISITS] - max(games.visits_before[g], 1)
@@ -163,7 +163,7 @@ def finish_search(
 def emit(games: Games, g: int, margin: int, cut: bool, out: np.ndarray, filled: int, counters: np.ndarray) -> int:
     """Append slot ``g``'s finished game to ``out SAMPLE[C]`` behind ``filled`` rows; return the new number of rows."""
     winner_margin = 0 if cut else margin
-    for i in range(games.count[g]):
+    for i in range(games.recorded[g]):
         sample = games.sample[g, i]
         sign = -1 if sample.state[TO_MOVE] == BLACK else 1
         sample.margin = sign * margin
@@ -175,7 +175,7 @@ def emit(games: Games, g: int, margin: int, cut: bool, out: np.ndarray, filled: 
     counters[BLACK_WINS] += winner_margin < 0
     counters[DRAWS] += winner_margin == 0
     counters[PLY_LIMITS] += cut
-    return filled + games.count[g]
+    return filled + int(games.recorded[g])
 
 
 @kernel
@@ -220,7 +220,7 @@ def advance(
                 leaf_state[leaves] = state_of(bytes_, node)
                 leaves += 1
                 break
-            if filled + games.count[g] + 1 > out.shape[0]:
+            if filled + games.recorded[g] + 1 > out.shape[0]:
                 break
             action = finish_search(ints, floats, games, g, params, play_params, counters)
             state = games.state[g]
@@ -273,7 +273,7 @@ class WorkerState:
     """A worker between two chunks, in plain arrays: what ``Games`` describes, with the samples of all games in one row.
 
     Attributes:
-        state: ``uint8[G, 23]``. ply, count: ``int32[G]``. stream: ``uint64[G]``.
+        state: ``uint8[G, 23]``. ply, count (``Games.recorded``): ``int32[G]``. stream: ``uint64[G]``.
         samples: ``SAMPLE[sum(count)]``, slot after slot.
     """
 
@@ -340,7 +340,7 @@ class SelfPlayWorker:
         self._games = Games(
             state=np.zeros((slots, STATE_SIZE), np.uint8),
             ply=np.zeros(slots, np.int32),
-            count=np.zeros(slots, np.int32),
+            recorded=np.zeros(slots, np.int32),
             sample=np.zeros((slots, config.rules.max_plies), SAMPLE),
             full=np.zeros(slots, np.uint8),
             visits_before=np.zeros(slots, np.int32),
@@ -399,14 +399,14 @@ class SelfPlayWorker:
     def snapshot(self) -> WorkerState:
         """The games in progress, copied; call it between two chunks."""
         games = self._games
-        rows = [games.sample[g, :n] for g, n in enumerate(games.count)]
-        return WorkerState(games.state.copy(), games.ply.copy(), games.count.copy(), games.stream.copy(), np.concatenate(rows))
+        rows = [games.sample[g, :n] for g, n in enumerate(games.recorded)]
+        return WorkerState(games.state.copy(), games.ply.copy(), games.recorded.copy(), games.stream.copy(), np.concatenate(rows))
 
     def _restore(self, state: WorkerState) -> None:
         games = self._games
         games.state[:] = state.state
         games.ply[:] = state.ply
-        games.count[:] = state.count
+        games.recorded[:] = state.count
         games.stream[:] = state.stream
         for g, rows in enumerate(np.split(state.samples, np.cumsum(state.count)[:-1])):
             games.sample[g, : len(rows)] = rows

@@ -82,8 +82,9 @@ class Watch:
     def __call__(self, progress: Progress, share: float, scalars: Scalars) -> None:
         """Show one iteration."""
         loss = scalars.get("learner/policy", float("nan")), scalars.get("learner/outcome", float("nan"))
+        speed = scalars["speed/simulations a second"]
         text = (
-            f"iteration {progress.iteration}, {progress.games:,} games, {scalars['speed/simulations a second']:,.0f} simulations/s, "
+            f"iteration {progress.iteration}, {progress.games:,} games, {speed:,.0f} simulations/s, "
             f"policy loss {loss[0]:.3f}, outcome loss {loss[1]:.3f}"
         )
         if "ladder/elo" in scalars:
