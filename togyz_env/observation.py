@@ -47,89 +47,140 @@ def bucket_of(stones: int) -> int:
 
 
 @kernel
-def _encode_plain_row(state: np.ndarray, out: np.ndarray) -> None:
+def _list_plain(state: np.ndarray, index: np.ndarray, value: np.ndarray) -> int:
+    """List the inputs of ``plain`` that are not 0; return how many."""
     mover = int64(state[TO_MOVE])
     own_row = mover * HOLES
-    out[:PLAIN_SIZE] = 0.0
-    rows = 0
+    n = 0
+    own_stones = 0
     for i in range(RING):
         stones = int64(state[(own_row + i) % RING])
-        out[i] = stones * STONE_SCALE
-        if i < HOLES:
-            rows += stones
+        if stones:
+            if i < HOLES:
+                own_stones += stones
+            index[n] = i
+            value[n] = stones * STONE_SCALE
+            n += 1
+    rest = STONES - int64(state[KAZAN]) - int64(state[KAZAN + 1]) - own_stones
     for side in range(2):
         player = mover if side == 0 else 1 - mover
-        if state[TUZDYK + player] != 0:
-            out[RING + side * HOLES + int64(state[TUZDYK + player]) - 1] = 1.0
-        out[2 * RING + side] = state[KAZAN + player] * KAZAN_SCALE
-    rest = STONES - int64(state[KAZAN]) - int64(state[KAZAN + 1]) - rows
-    out[2 * RING + 2] = rows * KAZAN_SCALE
-    out[2 * RING + 3] = rest * KAZAN_SCALE
+        if state[TUZDYK + player]:
+            index[n] = RING + side * HOLES + int64(state[TUZDYK + player]) - 1
+            value[n] = 1.0
+            n += 1
+        index[n] = 2 * RING + side
+        value[n] = state[KAZAN + player] * KAZAN_SCALE
+        index[n + 1] = 2 * RING + 2 + side
+        value[n + 1] = (own_stones if side == 0 else rest) * KAZAN_SCALE
+        n += 2
+    return n
 
 
 @kernel
-def _encode_plain(states: np.ndarray, out: np.ndarray) -> None:
-    for b in range(states.shape[0]):
-        _encode_plain_row(states[b], out[b])
+def _list_rules(state: np.ndarray, index: np.ndarray, value: np.ndarray) -> int:
+    """List the inputs of ``rules`` that are not 0; return how many."""
+    n = _list_plain(state, index, value)
+    own_row = int64(state[TO_MOVE]) * HOLES
+    for i in range(RING):
+        origin = (own_row + i) % RING
+        stones = int64(state[origin])
+        index[n] = _BUCKET_AT + i * BUCKETS + bucket_of(stones)
+        value[n] = 1.0
+        n += 1
+        if stones == 0:
+            continue
+        landing, event, captured = preview(state, origin)
+        index[n] = _LANDING_AT + i * RING + (landing + own_row) % RING
+        value[n] = 1.0
+        n += 1
+        if event == CAPTURE:
+            index[n] = _CAPTURE_AT + i
+            value[n] = captured * STONE_SCALE
+            n += 1
+        elif event == MAKES_TUZDYK:
+            index[n] = _TUZDYK_AT + i
+            value[n] = 1.0
+            n += 1
+    return n
 
 
 @kernel
-def _encode_rules(states: np.ndarray, out: np.ndarray) -> None:
+def _list_plain_batch(states: np.ndarray, index: np.ndarray, value: np.ndarray, count: np.ndarray) -> None:
     for b in range(states.shape[0]):
-        state = states[b]
-        row = out[b]
-        _encode_plain_row(state, row)
-        row[PLAIN_SIZE:] = 0.0
-        own_row = int64(state[TO_MOVE]) * HOLES
-        for i in range(RING):
-            origin = (own_row + i) % RING
-            stones = int64(state[origin])
-            row[_BUCKET_AT + i * BUCKETS + bucket_of(stones)] = 1.0
-            if stones == 0:
-                continue
-            landing, event, captured = preview(state, origin)
-            row[_LANDING_AT + i * RING + (landing + own_row) % RING] = 1.0
-            if event == CAPTURE:
-                row[_CAPTURE_AT + i] = captured * STONE_SCALE
-            elif event == MAKES_TUZDYK:
-                row[_TUZDYK_AT + i] = 1.0
+        count[b] = _list_plain(states[b], index[b], value[b])
+
+
+@kernel
+def _list_rules_batch(states: np.ndarray, index: np.ndarray, value: np.ndarray, count: np.ndarray) -> None:
+    for b in range(states.shape[0]):
+        count[b] = _list_rules(states[b], index[b], value[b])
+
+
+@kernel
+def _scatter(index: np.ndarray, value: np.ndarray, count: np.ndarray, out: np.ndarray) -> None:
+    out[:] = 0.0
+    for b in range(out.shape[0]):
+        for k in range(count[b]):
+            out[b, index[b, k]] = value[b, k]
+
+
+Lister = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class Encoder:
     """One way to show a state to a network.
 
+    Most inputs are 0, so an encoder lists the others; a network's first layer on a CPU sums their columns only.
+
     Attributes:
         name: key in ``ENCODERS``.
         size: length of the vector.
         low, high: ``float32[size]``, bounds that every encoded state respects.
-        kernel: ``(states uint8[B, 23], out float32[B, size]) -> None``, fills ``out``.
+        kernel: ``(states uint8[B, 23], index int16[B, active], value float32[B, active], count int32[B]) -> None`` lists the inputs
+            that are not 0, each once: their places, values and number.
+        active: most inputs that can be listed for one state.
     """
 
     name: str
     size: int
     low: np.ndarray
     high: np.ndarray
-    kernel: Callable[[np.ndarray, np.ndarray], None]
+    kernel: Lister
+    active: int
+
+    def nonzero(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """List the inputs of ``states uint8[B, 23]`` that are not 0, for the side to move.
+
+        Returns:
+            ``(index int16[B, active], value float32[B, active], count int32[B])``; only the first ``count`` of a row are set.
+        """
+        index = np.empty((states.shape[0], self.active), np.int16)
+        value = np.empty((states.shape[0], self.active), np.float32)
+        count = np.empty(states.shape[0], np.int32)
+        self.kernel(states, index, value, count)
+        return index, value, count
 
     def encode(self, states: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Encode ``states uint8[B, 23]`` into ``out`` (made if missing), ``float32[B, size]``, for the side to move."""
         if out is None:
             out = np.empty((states.shape[0], self.size), np.float32)
-        self.kernel(states, out)
+        _scatter(*self.nonzero(states), out)
         return out
 
 
-def _encoder(name: str, size: int, kernel_: Callable[[np.ndarray, np.ndarray], None]) -> Encoder:
+def _encoder(name: str, size: int, kernel_: Lister, active: int) -> Encoder:
     high = np.ones(size, np.float32)
     high[:RING] = STONES * STONE_SCALE
     high[2 * RING : PLAIN_SIZE] = STONES * KAZAN_SCALE
     if size == RULES_SIZE:
         high[_CAPTURE_AT:_TUZDYK_AT] = STONES * STONE_SCALE
-    return Encoder(name, size, np.zeros(size, np.float32), high, kernel_)
+    return Encoder(name, size, np.zeros(size, np.float32), high, kernel_, active)
 
+
+_PLAIN_ACTIVE = RING + 2 + 4
 
 ENCODERS: dict[str, Encoder] = {
-    "plain": _encoder("plain", PLAIN_SIZE, _encode_plain),
-    "rules": _encoder("rules", RULES_SIZE, _encode_rules),
+    "plain": _encoder("plain", PLAIN_SIZE, _list_plain_batch, _PLAIN_ACTIVE),
+    "rules": _encoder("rules", RULES_SIZE, _list_rules_batch, _PLAIN_ACTIVE + 3 * RING),
 }

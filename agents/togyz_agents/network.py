@@ -82,7 +82,10 @@ class Network(nn.Module):
 
     def forward(self, encoded: Tensor) -> NetworkOutput:
         """Evaluate ``encoded float[B, encoder.size]``."""
-        x = torch.relu(self.input(encoded))
+        return self.heads(torch.relu(self.input(encoded)))
+
+    def heads(self, x: Tensor) -> NetworkOutput:
+        """All but the first layer: from ``x float[B, width]``, the first layer's output."""
         for block in self.blocks:
             x = x + torch.relu(block(x))
         out = self.output(x)
