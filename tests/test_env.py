@@ -57,12 +57,12 @@ class LastLegal:
 def play_out(env: TogyzqumalaqEnv, seed: int) -> list[tuple[str, float, bool, bool]]:
     """Play an episode of random legal actions; return what each step gave."""
     rng = np.random.default_rng(seed)
-    observation, info = env.reset(seed=seed)
-    course = [(info["fen"], 0.0, False, False)]
+    observation, _ = env.reset(seed=seed)
+    course = [(env.position.fen(), 0.0, False, False)]
     while not (course[-1][2] or course[-1][3]):
         action = int(rng.choice(np.flatnonzero(observation["action_mask"])))
-        observation, reward, terminated, truncated, info = env.step(action)
-        course.append((info["fen"], reward, terminated, truncated))
+        observation, reward, terminated, truncated, _ = env.step(action)
+        course.append((env.position.fen(), reward, terminated, truncated))
     return course
 
 
@@ -89,7 +89,7 @@ def test_a_thousand_random_games_keep_to_the_spaces() -> None:
             action = int((rng.random(9) * mask).argmax())
             observation, reward, done, truncated, info = env.step(action)
             assert not truncated
-            assert info["fen"]
+            assert ("fen" in info) == done
         assert env.observation_space.contains(observation)
         assert not observation["action_mask"].any()
         assert sum(info["score"]) <= 162
@@ -105,7 +105,7 @@ def test_observation_mask_and_info_show_the_position_for_the_side_to_move() -> N
         observation, _, _, _, info = env.step(hole - 1)
         position = Position.from_fen(fen)
         assert env.position == position
-        assert (info["fen"], info["kazans"], info["to_move"]) == (fen, position.kazans, position.to_move)
+        assert (info["kazans"], info["to_move"]) == (position.kazans, position.to_move)
         assert np.array_equal(observation["observation"], ENCODERS["rules"].encode(position.state[None])[0])
         expected = [hole in position.legal_moves() for hole in range(1, 10)]
         assert observation["action_mask"].tolist() == info["action_mask"].tolist() == env.action_masks().tolist() == expected
@@ -122,6 +122,19 @@ def test_observations_already_given_do_not_change() -> None:
     first["action_mask"][:] = 0  # nor can the caller change what is legal
     env.reset()
     assert env.step(0)[1:4] == (0.0, False, False)
+
+
+def test_the_position_string_comes_with_the_first_and_the_last_position() -> None:
+    env = make(max_plies=2)
+    _, info = env.reset()
+    assert info["fen"] == Position.start().fen()
+    assert "fen" not in env.step(0)[4]
+    assert env.step(0)[4]["fen"] == Position.start().play(1).play(1).fen()
+    _, info = env.reset(options={"fen": WINS_WITH_9.fen()})
+    assert info["fen"] == WINS_WITH_9.fen()
+    assert env.step(8)[4]["fen"] == WINS_WITH_9.play(9).fen()
+    env.reset(options={"fen": WINS_WITH_9.fen()})
+    assert env.step(0)[4]["fen"] == WINS_WITH_9.fen()  # an illegal action: the position stays
 
 
 @pytest.mark.parametrize("opponent", [None, "random", first_legal])
@@ -247,7 +260,8 @@ def test_an_illegal_action_raises_where_that_is_asked_for_and_the_episode_goes_o
 def test_every_integer_type_is_an_action(action: Any) -> None:
     env = make()
     env.reset()
-    assert env.step(action)[4]["fen"] == Position.start().play(4).fen()
+    env.step(action)
+    assert env.position == Position.start().play(4)
 
 
 # With an opponent.

@@ -13,10 +13,10 @@ from gymnasium.error import ResetNeeded
 
 from togyz_env import render
 from togyz_env.errors import ConfigError, IllegalMoveError, PositionError
-from togyz_env.notation import format_position, shown
+from togyz_env.notation import shown
 from togyz_env.observation import ENCODERS
 from togyz_env.opponents import Opponent, make_opponent, opponents_move
-from togyz_env.position import Position, Ruleset, outcome_of
+from togyz_env.position import Outcome, Position, Ruleset, outcome_of
 from togyz_env.rules import (
     BLACK,
     HOLES,
@@ -27,6 +27,7 @@ from togyz_env.rules import (
     TO_MOVE,
     WHITE,
     end_reason,
+    int64,
     is_legal,
     kernel,
     play,
@@ -38,18 +39,31 @@ Info = dict[str, Any]
 _SIDES = {"white": WHITE, "black": BLACK}
 
 
-@kernel
-def _play_and_look(states: np.ndarray, action: int, mask: np.ndarray, playout: bool) -> tuple[int, int]:
-    """Play a legal ``action`` on ``states uint8[1, 23]`` in place; action -1 only looks.
+# All that a step wants to know of a position comes in one whole number: a tuple or another call would cost more than the rules do.
+_ILLEGAL = -1
+_REASON = 0x3
+_LANDING_AT, _WHITE_AT, _BLACK_AT = 2, 8, 16
 
-    Fills ``mask int8[9]``, 1 = legal, all 0 when the rules have ended the game; returns (landing ring index, end reason).
+
+@kernel
+def _play_and_look(states: np.ndarray, action: int, mask: np.ndarray, playout: bool) -> int:
+    """Play ``action`` on ``states uint8[1, 23]`` in place, unless it is illegal; action -1 only looks.
+
+    Fills ``mask int8[9]``, 1 = legal for the side to move then, all 0 when the rules have ended the game.
+
+    Returns:
+        ``end reason | landing ring index << 2 | white's kazan << 8 | black's kazan << 16``; _ILLEGAL, and nothing has changed.
     """
     state = states[0]
-    landing = play(state, action) & LANDING_MASK if action >= 0 else -1
+    landing = 0
+    if action >= 0:
+        if not is_legal(state, action):
+            return _ILLEGAL
+        landing = play(state, action) & LANDING_MASK
     reason = end_reason(state, playout)
     for a in range(HOLES):
         mask[a] = reason == ONGOING and is_legal(state, a)
-    return landing, reason
+    return reason | landing << _LANDING_AT | int64(state[KAZAN]) << _WHITE_AT | int64(state[KAZAN + 1]) << _BLACK_AT
 
 
 class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
@@ -78,9 +92,10 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
     With ``opponent`` the agent is to move in every observation but the last, and the last one too is seen from his side,
     whoever would be to move.
 
-    ``info`` holds the same ``action_mask``, the position string ``fen``, ``kazans`` (white, black) and ``to_move`` (0 white,
-    1 black), with ``opponent`` also ``agent_side``; at the end of a game ``winner`` (0, 1 or None for a draw), ``reason`` and
-    ``score`` (white, black) of its outcome; after an illegal action ``illegal_action``.
+    ``info`` holds the same ``action_mask``, ``kazans`` (white, black) and ``to_move`` (0 white, 1 black), with ``opponent`` also
+    ``agent_side``; at the end of a game ``winner`` (0, 1 or None for a draw), ``reason`` and ``score`` (white, black) of its
+    outcome; after an illegal action ``illegal_action``. The position string ``fen`` is there after ``reset`` and at the end of an
+    episode; in between it would cost as much as the step, and ``env.unwrapped.position.fen()`` gives it.
 
     ## Rewards
     Win +1, loss -1, draw 0, and 0 before the end: for the player who has just moved, or with ``opponent`` for the agent. The
@@ -192,22 +207,24 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         self._ply = start.ply
         self._history = []
         self._last_move = None
-        mask, reason = np.zeros(HOLES, np.int8), ONGOING
-        _play_and_look(self._states, -1, mask, self._playout)
+        mask = np.empty(HOLES, np.int8)
+        seen = _play_and_look(self._states, -1, mask, self._playout)
         if self._opponent is not None:
             self._agent = int(self.np_random.integers(2)) if side == "random" else _SIDES[side]
             self._opponent.new_game(int(self.np_random.integers(2**31)))
             if start.to_move != self._agent:
                 self._over = True  # should the opponent fail
-                reason = self._reply(mask)
-                if reason != ONGOING or self._ply >= self.ruleset.max_plies:
+                seen = self._reply(mask)
+                if seen & _REASON != ONGOING or self._ply >= self.ruleset.max_plies:
                     raise PositionError(
                         f"fen: the opponent's first move ends the game in {start.fen()!r}; expected the agent to move"
                     )
         self._over = False
         if self.render_mode == "human":
             self.render()
-        return self._look(mask)
+        observation, info = self._look(seen, mask)
+        info["fen"] = self.position.fen()
+        return observation, info
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
         """Play ``action``, and with an opponent its reply.
@@ -218,75 +235,84 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         """
         if self._over:
             raise ResetNeeded("step: the episode is over, or none has begun; call reset() first")
-        mask = np.zeros(HOLES, np.int8)
-        legal = self._legal_action(action)
-        if legal is None:
-            return self._refuse(action, mask)
         mover = self._to_move  # with an opponent, the agent
-        reason = self._advance(legal, mask)
-        if self._opponent is not None and reason == ONGOING and self._ply < self.ruleset.max_plies:
+        mask = np.empty(HOLES, np.int8)
+        seen = self._advance(action, mask)
+        if seen == _ILLEGAL:
+            return self._refuse(action)
+        max_plies = self.ruleset.max_plies
+        if self._opponent is not None and seen & _REASON == ONGOING and self._ply < max_plies:
             self._over = True  # should the opponent fail, the episode cannot go on
-            reason = self._reply(mask)
+            seen = self._reply(mask)
             self._over = False
-        terminated = reason != ONGOING
-        truncated = not terminated and self._ply >= self.ruleset.max_plies
+        terminated = seen & _REASON != ONGOING
+        truncated = not terminated and self._ply >= max_plies
         reward = 0.0
         if terminated or truncated:
-            self._over = True
             mask[:] = 0
-        observation, info = self._look(mask)
-        if self._over:
-            outcome = outcome_of(self._states[0], self._ply, self.ruleset)
-            assert outcome is not None
+            outcome = self._end()
             if outcome.winner is not None:
                 reward = 1.0 if outcome.winner == mover else -1.0
-            info |= {"winner": outcome.winner, "reason": outcome.reason, "score": outcome.score}
+            observation, info = self._look(seen, mask)
+            info |= {"fen": self.position.fen(), "winner": outcome.winner, "reason": outcome.reason, "score": outcome.score}
+        else:
+            observation, info = self._look(seen, mask)
         if self.render_mode == "human":
             self.render()
         return observation, reward, terminated, truncated, info
 
-    def _legal_action(self, action: Any) -> int | None:
-        """Return ``action`` as an int, or None if it is not a legal one."""
+    def _advance(self, action: Any, mask: np.ndarray) -> int:
+        """Play ``action``, fill the mask, and return what ``_play_and_look`` does; nothing changes if it is _ILLEGAL."""
         try:
             index = operator.index(action)
         except TypeError:
-            return None
-        return index if 0 <= index < HOLES and self._states[0, HOLES * self._to_move + index] else None
-
-    def _refuse(self, action: Any, mask: np.ndarray) -> tuple[Observation, float, bool, bool, Info]:
-        """End the episode after an illegal action, or raise; the position stays as it is."""
-        if self._raises:
-            legal = [hole - 1 for hole in self.position.legal_moves()]
-            raise IllegalMoveError(f"action: {shown(action)} in {self.position.fen()!r}; legal actions: {legal}")
-        self._over = True
-        observation, info = self._look(mask)
-        info["illegal_action"] = action
-        return observation, -1.0, True, False, info
-
-    def _advance(self, action: int, mask: np.ndarray) -> int:
-        """Play a legal action, fill the mask, and return the end reason."""
-        if self._opponent is not None:
-            self._history.append(self.position)
-        landing, reason = _play_and_look(self._states, action, mask, self._playout)
-        self._last_move = (self._to_move, action, landing)
+            return _ILLEGAL
+        if not 0 <= index < HOLES:
+            return _ILLEGAL
+        before = None if self._opponent is None else self.position
+        seen = _play_and_look(self._states, index, mask, self._playout)
+        if seen == _ILLEGAL:
+            return _ILLEGAL
+        if before is not None:
+            self._history.append(before)
+        self._last_move = (self._to_move, index, seen >> _LANDING_AT & LANDING_MASK)
         self._to_move = 1 - self._to_move
         self._ply += 1
-        return int(reason)
+        return seen
+
+    def _refuse(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
+        """End the episode after an illegal action, or raise; the position stays as it is."""
+        position = self.position
+        if self._raises:
+            legal = [hole - 1 for hole in position.legal_moves()]
+            raise IllegalMoveError(f"action: {shown(action)} in {position.fen()!r}; legal actions: {legal}")
+        self._over = True
+        mask = np.empty(HOLES, np.int8)
+        seen = _play_and_look(self._states, -1, mask, self._playout)
+        mask[:] = 0
+        observation, info = self._look(seen, mask)
+        info |= {"fen": position.fen(), "illegal_action": action}
+        return observation, -1.0, True, False, info
 
     def _reply(self, mask: np.ndarray) -> int:
-        """Let the opponent move, fill the mask, and return the end reason."""
+        """Let the opponent move, fill the mask, and return what ``_play_and_look`` does."""
         assert self._opponent is not None
         hole = opponents_move(self._opponent, self.position, tuple(self._history))
         return self._advance(hole - 1, mask)
 
-    def _look(self, mask: np.ndarray) -> tuple[Observation, Info]:
-        """Return the observation and the info of the present position."""
+    def _end(self) -> Outcome:
+        """Close the episode, whose game is over, and return the outcome."""
+        self._over = True
+        outcome = outcome_of(self._states[0], self._ply, self.ruleset)
+        assert outcome is not None
+        return outcome
+
+    def _look(self, seen: int, mask: np.ndarray) -> tuple[Observation, Info]:
+        """Return the observation and the info of the present position, of which ``_play_and_look`` has ``seen`` the rest."""
         states = self._states
-        row = states[0].tolist()
         info: Info = {
             "action_mask": mask,
-            "fen": format_position(row, self._ply),
-            "kazans": (row[KAZAN], row[KAZAN + 1]),
+            "kazans": (seen >> _WHITE_AT & 0xFF, seen >> _BLACK_AT),
             "to_move": self._to_move,
         }
         if self._opponent is not None:
