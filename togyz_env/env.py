@@ -161,6 +161,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
                 "action_mask": spaces.MultiBinary(HOLES),
             }
         )
+        self._scratch = encoder.scratch(1)
         self._states = np.zeros((1, STATE_SIZE), np.uint8)
         self._to_move = WHITE
         self._ply = 0
@@ -320,7 +321,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             if self._to_move != self._agent:  # the agent ended the game: he sees it from his side
                 states = states.copy()
                 states[0, TO_MOVE] = self._agent
-        return {"observation": ENCODERS[self._encoder].encode(states)[0], "action_mask": mask}, info
+        return {"observation": ENCODERS[self._encoder].encode(states, None, self._scratch)[0], "action_mask": mask}, info
 
     def render(self) -> Any:
         """Return the board as text ("ansi") or ``uint8[484, 720, 3]`` ("rgb_array"); with "human" print it."""

@@ -125,6 +125,8 @@ def _scatter(index: np.ndarray, value: np.ndarray, count: np.ndarray, out: np.nd
 
 
 Lister = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+Listed = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""``(index int16[B, active], value float32[B, active], count int32[B])``; only the first ``count`` of a row are set."""
 
 
 @dataclass(frozen=True)
@@ -149,23 +151,21 @@ class Encoder:
     kernel: Lister
     active: int
 
-    def nonzero(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List the inputs of ``states uint8[B, 23]`` that are not 0, for the side to move.
+    def scratch(self, count: int) -> Listed:
+        """Room for the list of ``count`` states: with a few states, to make it anew for each call takes longer than the work."""
+        return np.empty((count, self.active), np.int16), np.empty((count, self.active), np.float32), np.empty(count, np.int32)
 
-        Returns:
-            ``(index int16[B, active], value float32[B, active], count int32[B])``; only the first ``count`` of a row are set.
-        """
-        index = np.empty((states.shape[0], self.active), np.int16)
-        value = np.empty((states.shape[0], self.active), np.float32)
-        count = np.empty(states.shape[0], np.int32)
-        self.kernel(states, index, value, count)
-        return index, value, count
+    def nonzero(self, states: np.ndarray, scratch: Listed | None = None) -> Listed:
+        """List the inputs of ``states uint8[B, 23]`` that are not 0, for the side to move, in ``scratch`` (made if missing)."""
+        listed = self.scratch(states.shape[0]) if scratch is None else scratch
+        self.kernel(states, *listed)
+        return listed
 
-    def encode(self, states: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    def encode(self, states: np.ndarray, out: np.ndarray | None = None, scratch: Listed | None = None) -> np.ndarray:
         """Encode ``states uint8[B, 23]`` into ``out`` (made if missing), ``float32[B, size]``, for the side to move."""
         if out is None:
             out = np.empty((states.shape[0], self.size), np.float32)
-        _scatter(*self.nonzero(states), out)
+        _scatter(*self.nonzero(states, scratch), out)
         return out
 
 
