@@ -337,11 +337,10 @@ class BatchedSearch:
         return SearchResult(visits, policy, value, action, proof, tuple(principal_variation(tree, g) for g in range(count)))
 
 
-def principal_variation(tree: Tree, g: int) -> tuple[int, ...]:
-    """Most visited line of slot ``g`` as hole numbers: the root's best action, then the most visited edges."""
+def principal_variation(tree: Tree, g: int, node: int = ROOT) -> tuple[int, ...]:
+    """Most visited line of slot ``g`` from ``node`` on, as hole numbers; the root's move is its best action."""
     ints, floats = tree.ints[g], tree.floats[g]
     line: list[int] = []
-    node = ROOT
     while node >= 0 and ints[node, VISITS] > 0:
         status = int(ints[node, STATUS])
         visits = ints[node, CHILD_VISITS : CHILD_VISITS + HOLES]

@@ -17,6 +17,8 @@ slower.)
 | STATUS | ints | proof (UNKNOWN, LOSS, DRAW, WIN) + 4 * plies to the end along it; a finished game has 0 plies |
 | SIZE, ROOT_PLY | ints | in the root only: nodes in use, plies played before the root |
 | STATE_BYTE.. | bytes | the state row, 23 bytes |
+| PENDING | ints | 1 while the node waits for the network (single search) |
+| DRAW_SUM, MARGIN_SUM | floats | sums of draw probabilities and margins for the node's side to move (single search) |
 
 Node 0 is the root; children always stand behind their parent.
 """
@@ -56,6 +58,9 @@ SIZE = 50
 ROOT_PLY = 51
 STATE_BYTE = 52 * 4
 STATE_END = STATE_BYTE + STATE_SIZE
+PENDING = 58
+DRAW_SUM = 59
+MARGIN_SUM = 60
 
 
 float32 = cast(Callable[[Any], float], np.float32)
@@ -124,6 +129,9 @@ def plant(
     ints[ROOT, ROOT_PLY] = ply
     ints[ROOT, VISITS] = 0
     floats[ROOT, VALUE] = 0.0
+    ints[ROOT, PENDING] = 0
+    floats[ROOT, DRAW_SUM] = 0.0
+    floats[ROOT, MARGIN_SUM] = 0.0
     ints[ROOT, PARENT] = NO_PARENT
     ints[ROOT, STATUS] = _status_at_birth(state, ply, playout, max_plies)
     for i in range(STATE_SIZE):
@@ -144,6 +152,9 @@ def add_child(
     status = _status_at_birth(state, ply, playout, max_plies)
     ints[child, VISITS] = 0
     floats[child, VALUE] = 0.0
+    ints[child, PENDING] = 0
+    floats[child, DRAW_SUM] = 0.0
+    floats[child, MARGIN_SUM] = 0.0
     ints[child, PARENT] = node
     ints[child, ACTION] = action
     ints[child, STATUS] = status

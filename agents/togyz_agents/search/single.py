@@ -1,0 +1,430 @@
+"""PUCT search of one position, for play and analysis: leaves are collected in batches, and the tree is kept from move to move.
+
+While a leaf waits for the network, the edges that led to it count one more visit, lost for the player who chose them (virtual loss;
+Chaslot et al., 2008), so that the next descent goes elsewhere. A batch never exceeds a share of the visits so far: the first simulations
+are as careful as one leaf at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from togyz_agents.search.batched import (
+    PROOFS,
+    Evaluator,
+    SearchConfig,
+    is_finished,
+    is_usable,
+    principal_variation,
+    settle,
+    softmax,
+    unusable,
+)
+from togyz_agents.search.puct import SearchParams, best_action, descend, is_known, prepare_root, root_value
+from togyz_agents.search.tree import (
+    ACTION,
+    CHILD,
+    CHILD_VALUE,
+    CHILD_VISITS,
+    DRAW,
+    DRAW_SUM,
+    MARGIN_SUM,
+    NO_PARENT,
+    PARENT,
+    PENDING,
+    PRIOR,
+    ROOT,
+    SIZE,
+    STATUS,
+    UNKNOWN,
+    VISITS,
+    Tree,
+    backup,
+    exact_value,
+    keep_subtree,
+    new_tree,
+    plant,
+    plies_of,
+    proof_of,
+    state_of,
+)
+from togyz_env.errors import ConfigError, TogyzError
+from togyz_env.position import Ruleset
+from togyz_env.rng import new_streams
+from togyz_env.rules import BLACK, HOLES, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel
+
+MARGIN_SCALE = 81.0
+FullEvaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""``(states uint8[B, 23]) -> (policy_logits float32[B, 9], win/draw/loss float32[B, 3], margin / 81 float32[B])``, for the side to move."""
+
+
+@kernel
+def _virtual_loss(ints: np.ndarray, floats: np.ndarray, leaf: int, sign: int) -> None:
+    """Add (``sign`` 1) or take back (-1) a lost visit on every edge from the root to ``leaf``."""
+    node = leaf
+    while ints[node, PARENT] != NO_PARENT:
+        parent = ints[node, PARENT]
+        action = ints[node, ACTION]
+        ints[parent, CHILD_VISITS + action] += sign
+        floats[parent, CHILD_VALUE + action] -= np.float32(sign)
+        node = parent
+
+
+@kernel
+def _add_sums(ints: np.ndarray, floats: np.ndarray, leaf: int, draw: float, margin: float) -> None:
+    """Add a leaf's draw probability and margin (for its side to move) to the sums of all nodes above and of itself."""
+    node = leaf
+    m = np.float32(margin)
+    while True:
+        floats[node, DRAW_SUM] += np.float32(draw)
+        floats[node, MARGIN_SUM] += m
+        if ints[node, PARENT] == NO_PARENT:
+            return
+        m = -m
+        node = ints[node, PARENT]
+
+
+@kernel
+def _known_margin(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, playout: bool) -> float:
+    """Margin / 81 of a node whose value is exact: the score of a finished game, else the mean so far of a proven node."""
+    if plies_of(ints[node, STATUS]) == 0:
+        state = state_of(bytes_, node)
+        margin = final_margin(state, end_reason(state, playout))
+        return (-margin if state[TO_MOVE] == BLACK else margin) / MARGIN_SCALE
+    return floats[node, MARGIN_SUM] / max(ints[node, VISITS], 1)
+
+
+@kernel
+def _collect(
+    ints: np.ndarray,
+    floats: np.ndarray,
+    bytes_: np.ndarray,
+    limit: int,
+    simulations: int,
+    params: SearchParams,
+    leaf_node: np.ndarray,
+    leaf_state: np.ndarray,
+) -> int:
+    """Collect up to ``limit`` leaves; return how many. It stops early at the budget, a full tree or a leaf already waiting."""
+    count = 0
+    while count < limit:
+        waiting = ints[ROOT, VISITS] + count > simulations or ints[ROOT, SIZE] >= ints.shape[0]
+        if is_finished(ints, simulations, params) or waiting:
+            break
+        node = descend(ints, floats, bytes_, params, False)
+        status = ints[node, STATUS]
+        if is_known(status, True):
+            margin = _known_margin(ints, floats, bytes_, node, params.playout)
+            backup(ints, floats, node, exact_value(status), params.solver)
+            _add_sums(ints, floats, node, 1.0 if proof_of(status) == DRAW else 0.0, margin)
+            continue
+        if ints[node, PENDING] == 1:
+            break
+        ints[node, PENDING] = 1
+        _virtual_loss(ints, floats, node, 1)
+        leaf_node[count] = node
+        leaf_state[count] = state_of(bytes_, node)
+        count += 1
+        if node == ROOT:
+            break
+    return count
+
+
+@kernel
+def _absorb(
+    ints: np.ndarray,
+    floats: np.ndarray,
+    bytes_: np.ndarray,
+    count: int,
+    leaf_node: np.ndarray,
+    logits: np.ndarray,
+    outcomes: np.ndarray,
+    margins: np.ndarray,
+    params: SearchParams,
+    streams: np.ndarray,
+) -> int:
+    """Settle the collected leaves; return the first row whose evaluation is unusable, or -1."""
+    policy = np.empty(HOLES, np.float32)
+    bad = -1
+    for i in range(count):
+        node = leaf_node[i]
+        ints[node, PENDING] = 0
+        _virtual_loss(ints, floats, node, -1)
+        value = outcomes[i, 0] - outcomes[i, 2]
+        if not is_usable(state_of(bytes_, node), logits[i], value) or not np.isfinite(margins[i]):
+            bad = i if bad < 0 else bad
+            continue
+        softmax(logits[i], policy)
+        settle(ints, floats, bytes_, node, policy, value, params)
+        _add_sums(ints, floats, node, outcomes[i, 1], margins[i])
+        if node == ROOT:
+            prepare_root(ints, floats, params, streams, 0, False)
+    return bad
+
+
+@dataclass(frozen=True)
+class Line:
+    """One move of the root and what is expected of it, for the side to move at the root.
+
+    Attributes:
+        moves: hole numbers, this move first, then the most visited line behind it.
+        visits: simulations through it.
+        prior: the network's probability.
+        value: mean value in [-1, 1]; the network's first guess counts as none (0) while there are no visits.
+        proof: "win", "draw" or "loss" for the side to move at the root, "" while open.
+    """
+
+    moves: tuple[int, ...]
+    visits: int
+    prior: float
+    value: float
+    proof: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a search knows, for the side to move at the root.
+
+    Attributes:
+        visits: ``int32[9]``, simulations through each action.
+        action: the action to play, 0..8; -1 where the game is over.
+        value: root value in [-1, 1].
+        outcome: probabilities of win, draw and loss; they agree with ``value``.
+        margin: expected final stones minus the opponent's.
+        proof: "win", "draw" or "loss" once proven, else "".
+        proof_plies: plies to the end along the proof.
+        lines: the best moves, best first.
+        simulations: visits below the root, those of a kept tree included.
+        seconds: time of this search.
+        nodes: nodes in the tree.
+    """
+
+    visits: np.ndarray
+    action: int
+    value: float
+    outcome: tuple[float, float, float]
+    margin: float
+    proof: str
+    proof_plies: int
+    lines: tuple[Line, ...]
+    simulations: int
+    seconds: float
+    nodes: int
+
+
+def with_outcome(evaluator: Evaluator) -> FullEvaluator:
+    """Make a FullEvaluator of one that knows values only: no draws, no margin."""
+
+    def evaluate(states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        logits, value = evaluator(states)
+        outcome = np.stack([(1 + value) / 2, np.zeros_like(value), (1 - value) / 2], axis=1).astype(np.float32)
+        return logits, outcome, np.zeros_like(value)
+
+    return evaluate
+
+
+@dataclass
+class SingleSearch:
+    """Searches one game's positions, one after the other; what is known of the next position is kept.
+
+    Not thread-safe, but ``stop`` may be called from another thread. Memory: 256 bytes a node, allocated as the tree grows.
+
+    Args:
+        evaluator: ``NetworkEvaluator.outputs``, or ``with_outcome`` of any Evaluator.
+        config: search settings.
+        ruleset: end rule and ply limit inside the tree.
+        batch: most leaves evaluated at once; 1 searches leaf by leaf.
+        batch_share: a batch is at most this share of the visits so far.
+        max_nodes: the search ends when its tree holds so many.
+    """
+
+    evaluator: FullEvaluator
+    config: SearchConfig = field(default_factory=SearchConfig)
+    ruleset: Ruleset = field(default_factory=Ruleset)
+    batch: int = 64
+    batch_share: float = 0.05
+    max_nodes: int = 4_000_000
+
+    def __post_init__(self) -> None:
+        """Prepare the kernels' arguments."""
+        if self.batch < 1 or self.max_nodes < 3:
+            raise ConfigError(f"search: batch {self.batch} and max_nodes {self.max_nodes}; expected at least 1 and 3")
+        self._params = self.config.params(self.ruleset)._replace(root_temperature=1.0)
+        self._streams = new_streams(0, 1)
+        self._leaf_node = np.empty(self.batch, np.int64)
+        self._leaf_state = np.empty((self.batch, STATE_SIZE), np.uint8)
+        self._stop = threading.Event()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the tree."""
+        self._tree = new_tree(1, 1024)
+        self._empty = True
+
+    def stop(self) -> None:
+        """End the search that is going on after its current batch."""
+        self._stop.set()
+
+    def run(
+        self,
+        state: np.ndarray,
+        ply: int,
+        *,
+        simulations: int | None = None,
+        seconds: float | None = None,
+        report: Callable[[Analysis], None] | None = None,
+        every: float = 0.1,
+        lines: int = 9,
+    ) -> Analysis:
+        """Search ``state uint8[23]``, ``ply`` plies into its game, until a limit is reached, the value is proven or ``stop`` is called.
+
+        Args:
+            simulations: visits below the root, those of a kept tree included.
+            seconds: time; at least one of the two limits must be given.
+            report: called every ``every`` seconds with what is known so far.
+            lines: moves that an Analysis lists.
+
+        Raises:
+            TogyzError: no limit, a negative one, or an evaluator that returns NaN or no legal move.
+        """
+        if simulations is None and seconds is None:
+            raise TogyzError("search: no limit; give simulations or seconds")
+        if (simulations is not None and simulations < 0) or (seconds is not None and seconds < 0):
+            raise TogyzError(f"search: {simulations} simulations and {seconds} seconds; a limit cannot be below 0")
+        started = time.perf_counter()
+        self._stop.clear()
+        self._move_to(state, ply)
+        budget = self.max_nodes if simulations is None else simulations
+        reported = started
+        while True:
+            now = time.perf_counter()
+            if self._stop.is_set() or (seconds is not None and now - started >= seconds):
+                break
+            if report is not None and now - reported >= every:
+                reported = now
+                report(self._analysis(now - started, lines))
+            visits = int(self._tree.ints[0, ROOT, VISITS])
+            if visits > budget or not self._grow():
+                break
+            limit = max(1, min(self.batch, int(visits * self.batch_share)))
+            ints, floats, bytes_ = (view[0] for view in self._tree)
+            count = _collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
+            if count == 0:
+                break
+            try:
+                logits, outcomes, margins = self.evaluator(self._leaf_state[:count])
+            except BaseException:
+                self.forget()  # leaves are still marked as waiting
+                raise
+            bad = _absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
+            if bad >= 0:
+                self.forget()
+                raise unusable(self._leaf_state[bad])
+        return self._analysis(time.perf_counter() - started, lines)
+
+    def _grow(self) -> bool:
+        """Make room for another batch; False when the tree may not grow any more."""
+        nodes = self._tree.ints.shape[1]
+        if int(self._tree.ints[0, ROOT, SIZE]) + self.batch < nodes:
+            return True
+        if nodes >= self.max_nodes:
+            return int(self._tree.ints[0, ROOT, SIZE]) < nodes
+        larger = new_tree(1, min(2 * nodes + self.batch, self.max_nodes))
+        larger.ints[0, :nodes] = self._tree.ints[0]
+        self._tree = larger
+        return True
+
+    def _move_to(self, state: np.ndarray, ply: int) -> None:
+        """Make ``state`` the root: of the kept tree, if the game has moved on by one or two plies, else of a new one."""
+        ints, floats, bytes_ = (view[0] for view in self._tree)
+        if not self._empty:
+            path = self._path_to(state, ply - self._ply)
+            if path is not None:
+                remap = np.empty(len(ints), np.int32)
+                for action in path:
+                    keep_subtree(ints, action, remap)
+                self._ply = ply
+                return
+        self._empty = False
+        self._ply = ply
+        plant(ints, floats, bytes_, state, ply, self._params.playout, self._params.max_plies)
+
+    def _path_to(self, state: np.ndarray, plies: int) -> tuple[int, ...] | None:
+        """Actions that lead from the root to an evaluated node with ``state``, ``plies`` (0..2) below it."""
+        ints, _, bytes_ = (view[0] for view in self._tree)
+        paths: list[tuple[int, tuple[int, ...]]] = [(ROOT, ())]
+        for _ in range(plies):
+            paths = [
+                (int(ints[node, CHILD + a]), (*path, a))
+                for node, path in paths
+                if ints[node, VISITS] > 0
+                and (proof_of(int(ints[node, STATUS])) == UNKNOWN or plies_of(int(ints[node, STATUS])) > 0)
+                for a in range(HOLES)
+                if ints[node, CHILD + a] >= 0
+            ]
+        for node, path in paths if 0 <= plies <= 2 else []:
+            if ints[node, VISITS] > 0 and np.array_equal(state_of(bytes_, node), state):
+                return path
+        return None
+
+    def _analysis(self, seconds: float, count: int) -> Analysis:
+        tree = self._tree
+        ints, floats = tree.ints[0], tree.floats[0]
+        status = int(ints[ROOT, STATUS])
+        visits = int(ints[ROOT, VISITS])
+        value = float(root_value(ints, floats, self._params))
+        known = is_known(status, self._params.solver)
+        proof = PROOFS[int(proof_of(status))] if known else ""
+        if visits == 0:
+            draw, margin = (1.0 if proof == "draw" else 0.0), 0.0
+            if known:
+                margin = float(_known_margin(ints, floats, tree.bytes[0], ROOT, self._params.playout)) * MARGIN_SCALE
+            child_visits = np.zeros(HOLES, np.int32)
+            action, lines = -1, ()
+        else:
+            draw = float(proof == "draw") if known else float(floats[ROOT, DRAW_SUM]) / visits
+            margin = float(floats[ROOT, MARGIN_SUM]) / visits * MARGIN_SCALE
+            child_visits = ints[ROOT, CHILD_VISITS : CHILD_VISITS + HOLES].copy()
+            action = int(best_action(ints, floats))
+            lines = tuple(self._line(tree, a, action) for a in self._ranked(action)[:count])
+        draw = min(draw, 1.0 - abs(value))
+        outcome = ((1.0 - draw + value) / 2, draw, (1.0 - draw - value) / 2)
+        simulations = int(child_visits.sum())
+        return Analysis(
+            child_visits,
+            action,
+            value,
+            outcome,
+            margin,
+            proof,
+            int(plies_of(status)) if known else 0,
+            lines,
+            simulations,
+            seconds,
+            int(ints[ROOT, SIZE]),
+        )
+
+    def _ranked(self, best: int) -> list[int]:
+        """Legal actions of the root: the best one, then by visits and prior."""
+        ints, floats = self._tree.ints[0], self._tree.floats[0]
+        legal = [a for a in range(HOLES) if ints[ROOT, CHILD + a] >= -1]
+        return sorted(legal, key=lambda a: (a != best, -int(ints[ROOT, CHILD_VISITS + a]), -float(floats[ROOT, PRIOR + a])))
+
+    def _line(self, tree: Tree, action: int, best: int) -> Line:
+        ints, floats = tree.ints[0], tree.floats[0]
+        child = int(ints[ROOT, CHILD + action])
+        visits = int(ints[ROOT, CHILD_VISITS + action])
+        value = float(floats[ROOT, CHILD_VALUE + action]) / visits if visits else 0.0
+        proof = ""
+        moves = principal_variation(tree, 0) if action == best else (action + 1, *principal_variation(tree, 0, child))
+        if child >= 0:
+            status = int(ints[child, STATUS])
+            if is_known(status, self._params.solver):
+                value = -float(exact_value(status))
+                proof = {"win": "loss", "loss": "win", "draw": "draw"}[PROOFS[int(proof_of(status))]]
+        return Line(moves, visits, float(floats[ROOT, PRIOR + action]), value, proof)
