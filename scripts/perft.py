@@ -6,26 +6,16 @@ python scripts/perft.py --fen "8,T/1S,t,7 80 81 N 53" --depth 4 --divide
 
 from __future__ import annotations
 
-import argparse
 import time
-from typing import NoReturn
 
 from togyz_agents import console
 from togyz_env import Position, Ruleset, perft
 from togyz_env.errors import ConfigError
 
 
-class Parser(argparse.ArgumentParser):
-    """Argument parser whose errors are the project's, so that they end as one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage."""
-        raise ConfigError(message)
-
-
 def main() -> None:
     """Parse the arguments and print the counts."""
-    parser = Parser(description="Count the legal sequences of exactly N moves; a finished game is not played on.")
+    parser = console.Parser(description="Count the legal sequences of exactly N moves; a finished game is not played on.")
     parser.add_argument("--fen", help="position string to start from; the start position if left out")
     parser.add_argument("--depth", type=int, default=6, help="deepest N to count (default: 6)")
     parser.add_argument("--end", choices=("majority", "playout"), default="majority", help="how a game ends (default: majority)")

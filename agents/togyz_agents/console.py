@@ -1,14 +1,23 @@
-"""How a script ends: a user's mistake is one line on stderr, not a traceback."""
+"""How a script begins and ends: a user's mistake is one line on stderr, not a traceback."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from togyz_env.errors import TogyzError
+from togyz_env.errors import ConfigError, TogyzError
 
 USER_ERROR = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose errors are the project's, so that they end as one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise ConfigError(f"command line: {message}")
 
 
 def run(main: Callable[[], object]) -> NoReturn:
