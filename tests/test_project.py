@@ -38,7 +38,7 @@ LAYERS = (
     ("togyz_agents.network",),
     ("togyz_agents.evaluator",),
     ("togyz_agents.search",),
-    ("togyz_agents.players",),
+    ("togyz_agents.players", "togyz_agents.export"),
     ("togyz_agents.tournament",),
     ("togyz_agents.training", "togyz_agents.web"),
     ("scripts",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from togyz_env.rng import below
+from togyz_env.rng import below, new_streams
 from togyz_env.rules import (
     HOLES,
     ONGOING,
@@ -100,6 +100,15 @@ def random_play(states: np.ndarray, streams: np.ndarray, plies: int, playout: bo
                 state[18:] = 0
             play(state, random_action(state, streams, b))
     return games, margins
+
+
+def random_states(count: int, seed: int, plies: int = 100) -> np.ndarray:
+    """Return ``uint8[count, 23]``: positions of different random games, 1 to ``plies`` moves into them; a game may be over."""
+    states = start_states(count)
+    streams = new_streams(seed, count)
+    for b in range(count):
+        random_play(states[b : b + 1], streams[b : b + 1], 1 + b % plies, False)
+    return states
 
 
 @kernel
