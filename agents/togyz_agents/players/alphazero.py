@@ -10,7 +10,8 @@ import numpy as np
 from togyz_agents.agent import Clock
 from togyz_agents.evaluator import NetworkEvaluator, one_torch_thread
 from togyz_agents.network import Network, load_network
-from togyz_agents.search.batched import BatchedSearch, Evaluator, SearchConfig
+from togyz_agents.search.batched import BatchedSearch, Evaluator
+from togyz_agents.search.params import SearchConfig
 from togyz_env.errors import CheckpointError, ConfigError
 from togyz_env.position import Position, Ruleset
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from togyz_agents.search import cache as cache_
 from togyz_agents.search.cache import Cache, new_cache
+from togyz_agents.search.params import SearchConfig, SearchParams
 from togyz_agents.search.puct import (
     NO_LEAF,
-    SearchParams,
-    best_action,
     descend,
     is_known,
+    move_to_play,
     prepare_root,
     root_policy,
     root_value,
@@ -38,7 +38,7 @@ from togyz_agents.search.tree import (
     proof_of,
     state_of,
 )
-from togyz_env.errors import ConfigError, TogyzError
+from togyz_env.errors import TogyzError
 from togyz_env.position import Ruleset
 from togyz_env.rng import new_streams
 from togyz_env.rules import HOLES, STATE_SIZE, TO_MOVE, kernel
@@ -47,60 +47,6 @@ Evaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """``(states uint8[B, 23]) -> (policy_logits float32[B, 9], value float32[B])``, both for the side to move."""
 
 PROOFS = {UNKNOWN: "", LOSS: "loss", DRAW: "draw", WIN: "win"}
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """How a tree is searched. Noise and forced playouts act only where a caller asks for exploration."""
-
-    exploration: float = 1.0
-    """PUCT constant; AlphaZero's 1.25 (arXiv 1712.01815) did worse than 1.0 in this game."""
-    exploration_growth: float = 0.0
-    """Weight of the logarithmic growth with visits; AlphaZero uses 1 with a base of 19652."""
-    exploration_base: float = 19652.0
-    """Visits at which the growth sets in."""
-    fpu_reduction: float = 0.25
-    """First-play urgency: how far an unvisited child is valued below its parent (KataGo 0.2)."""
-    root_temperature: float = 1.0
-    """Softens the root's policy in exploring searches; KataGo starts at 1.25."""
-    noise_fraction: float = 0.25
-    """Share of Dirichlet noise in the root's policy in exploring searches (AlphaZero)."""
-    noise_alpha: float = 0.8
-    """Concentration of the noise for each legal move."""
-    noise_shaped: bool = False
-    """Half of the concentration follows the policy (KataGo)."""
-    forced_playouts: float = 0.0
-    """KataGo's k (2 there) in exploring searches; the surplus is pruned from the policy target. 0: off."""
-    solver: bool = True
-    """Carry proven results up the tree and stop once the root is proven."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that no search can use."""
-        for name in ("exploration", "root_temperature", "exploration_base", "noise_alpha"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is not above 0")
-        for name in ("fpu_reduction", "exploration_growth", "forced_playouts"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is below 0")
-        if not 0 <= self.noise_fraction <= 1:
-            raise ConfigError(f"search.noise_fraction: {self.noise_fraction!r} is not between 0 and 1")
-
-    def params(self, ruleset: Ruleset) -> SearchParams:
-        """The kernels' view of this configuration under ``ruleset``."""
-        return SearchParams(
-            exploration=float(self.exploration),
-            exploration_growth=float(self.exploration_growth),
-            exploration_base=float(self.exploration_base),
-            fpu_reduction=float(self.fpu_reduction),
-            root_temperature=float(self.root_temperature),
-            noise_fraction=float(self.noise_fraction),
-            noise_alpha=float(self.noise_alpha),
-            noise_shaped=bool(self.noise_shaped),
-            forced_playouts=float(self.forced_playouts),
-            solver=bool(self.solver),
-            playout=ruleset.end == "playout",
-            max_plies=int(ruleset.max_plies),
-        )
 
 
 @kernel
@@ -161,7 +107,7 @@ def next_leaf(
     while True:
         if is_finished(ints, simulations, params):
             return NO_LEAF
-        node = descend(ints, floats, bytes_, params, forced)
+        node = descend(ints, floats, bytes_, params, simulations, forced)
         status = ints[node, STATUS]
         if is_known(status, True):
             backup(ints, floats, node, exact_value(status), params.solver)
@@ -203,7 +149,7 @@ def absorb(
     tree: Tree,
     params: SearchParams,
     streams: np.ndarray,
-    noise: bool,
+    explore: bool,
     cache: Cache,
     count: int,
     leaf_slot: np.ndarray,
@@ -226,7 +172,7 @@ def absorb(
         cache_.store(cache, state, policy, values[i])
         settle(ints, floats, bytes_, node, policy, values[i], params)
         if node == ROOT:
-            prepare_root(ints, floats, params, streams, g, noise)
+            prepare_root(ints, floats, params, streams, g, explore)
     return -1
 
 
@@ -281,8 +227,6 @@ class BatchedSearch:
     def __post_init__(self) -> None:
         """Prepare the kernels' arguments."""
         self._params = self.config.params(self.ruleset)
-        if not self.explore:
-            self._params = self._params._replace(root_temperature=1.0)
         self._cache = new_cache(self.cache_places)
         self.tree = new_tree(0, 0)
 
@@ -298,8 +242,8 @@ class BatchedSearch:
         if simulations < 0:
             raise TogyzError(f"simulations: {simulations} is below 0")
         count = states.shape[0]
-        if self.tree.ints.shape[0] < count or self.tree.ints.shape[1] < simulations + 2:
-            self.tree = new_tree(count, simulations + 2)
+        if self.tree.ints.shape[0] < count or self.tree.ints.shape[1] < simulations + 3:
+            self.tree = new_tree(count, simulations + 3)
         tree = self.tree
         ply_of = np.broadcast_to(np.asarray(plies, np.int64), (count,))
         for g in range(count):
@@ -331,22 +275,23 @@ class BatchedSearch:
             value[g] = root_value(ints, floats, self._params)
             if ints[ROOT, VISITS] > 0:
                 root_policy(ints, floats, self._params, self.explore, policy[g])
-                action[g] = best_action(ints, floats)
+                action[g] = move_to_play(ints, floats, self._params)
                 visits[g] = ints[ROOT, CHILD_VISITS : CHILD_VISITS + HOLES]
         proof = tuple(PROOFS[int(proof_of(tree.ints[g, ROOT, STATUS]))] for g in range(count))
-        return SearchResult(visits, policy, value, action, proof, tuple(principal_variation(tree, g) for g in range(count)))
+        lines = tuple(principal_variation(tree, g, int(action[g])) for g in range(count))
+        return SearchResult(visits, policy, value, action, proof, lines)
 
 
-def principal_variation(tree: Tree, g: int, node: int = ROOT) -> tuple[int, ...]:
-    """Most visited line of slot ``g`` from ``node`` on, as hole numbers; the root's move is its best action."""
-    ints, floats = tree.ints[g], tree.floats[g]
+def principal_variation(tree: Tree, g: int, action: int) -> tuple[int, ...]:
+    """Line of slot ``g`` as hole numbers: the root's ``action`` (empty for -1), then the most visited moves."""
+    ints = tree.ints[g]
     line: list[int] = []
-    while node >= 0 and ints[node, VISITS] > 0:
-        status = int(ints[node, STATUS])
-        visits = ints[node, CHILD_VISITS : CHILD_VISITS + HOLES]
-        if (status & 3 != UNKNOWN and status >> 2 == 0) or (visits.max() == 0 and node != ROOT):
-            break
-        action = int(best_action(ints, floats)) if node == ROOT else int(visits.argmax())
+    node = ROOT
+    while action >= 0:
         line.append(action + 1)
         node = int(ints[node, CHILD + action])
+        if node < 0 or ints[node, VISITS] == 0 or (is_known(int(ints[node, STATUS]), False)):
+            break
+        visits = ints[node, CHILD_VISITS : CHILD_VISITS + HOLES]
+        action = int(visits.argmax()) if visits.max() > 0 else -1
     return tuple(line)

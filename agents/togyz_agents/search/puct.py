@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from togyz_agents.search import gumbel
+from togyz_agents.search.params import SearchParams
 from togyz_agents.search.tree import (
     CHILD,
     CHILD_STATUS,
@@ -41,23 +42,6 @@ from togyz_env.rng import gamma
 from togyz_env.rules import HOLES, int64, kernel
 
 NO_LEAF = -1
-
-
-class SearchParams(NamedTuple):
-    """Scalars of the search, as the kernels take them (``SearchConfig`` describes each)."""
-
-    exploration: float
-    exploration_growth: float
-    exploration_base: float
-    fpu_reduction: float
-    root_temperature: float
-    noise_fraction: float
-    noise_alpha: float
-    noise_shaped: bool
-    forced_playouts: float
-    solver: bool
-    playout: bool
-    max_plies: int
 
 
 @kernel
@@ -115,7 +99,7 @@ def is_known(status: int, solver: bool) -> bool:
 
 
 @kernel
-def descend(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, params: SearchParams, forced: bool) -> int:
+def descend(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, params: SearchParams, simulations: int, forced: bool) -> int:
     """Walk from the root to a leaf, adding it if it is new; return its index.
 
     The leaf is unevaluated (visits 0) or its value is known exactly (proof).
@@ -127,7 +111,12 @@ def descend(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, params: Se
             return node
         if node != ROOT and is_known(ints[node, STATUS], params.solver):
             return node
-        action = select_action(ints, floats, node, params, forced and node == ROOT)
+        if not params.gumbel:
+            action = select_action(ints, floats, node, params, forced and node == ROOT)
+        elif node == ROOT:
+            action = gumbel.select_root(ints, floats, params, simulations)
+        else:
+            action = gumbel.select_interior(ints, floats, node, params)
         child = ints[node, CHILD + action]
         ply += 1
         if child == UNVISITED:
@@ -136,12 +125,19 @@ def descend(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, params: Se
 
 
 @kernel
-def prepare_root(ints: np.ndarray, floats: np.ndarray, params: SearchParams, streams: np.ndarray, stream: int, noise: bool) -> None:
-    """Set ``root_prior`` of an expanded root: policy temperature first, then Dirichlet noise over legal actions.
+def prepare_root(
+    ints: np.ndarray, floats: np.ndarray, params: SearchParams, streams: np.ndarray, stream: int, explore: bool
+) -> None:
+    """Make an expanded root explore: policy temperature first, then Dirichlet noise over legal actions; else leave it as it is.
 
     With ``noise_shaped`` half of the noise's concentration follows the policy (KataGo's shaped Dirichlet noise); the total
     concentration is ``noise_alpha`` times the number of legal actions.
     """
+    if params.gumbel:
+        gumbel.draw_gumbel(floats, streams, stream, explore)
+        return
+    if not explore:
+        return
     legal = 0
     total = 0.0
     for action in range(HOLES):
@@ -153,7 +149,7 @@ def prepare_root(ints: np.ndarray, floats: np.ndarray, params: SearchParams, str
         total += p
     for action in range(HOLES):
         floats[ROOT, PRIOR + action] /= np.float32(total)
-    if not noise or params.noise_fraction == 0.0:
+    if params.noise_fraction == 0.0:
         return
     draws = np.zeros(HOLES)
     shape = np.zeros(HOLES)
@@ -186,12 +182,15 @@ def prepare_root(ints: np.ndarray, floats: np.ndarray, params: SearchParams, str
 
 @kernel
 def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forced: bool, out: np.ndarray) -> None:
-    """Write the search's policy into ``out float32[9]``: visit shares, one-hot on a proven win.
+    """Write the search's policy into ``out float32[9]``: visit shares (Gumbel: the improved policy), one-hot on a proven win.
 
     After a search with ``forced`` playouts those that PUCT would not have chosen are taken back, and a child left with one
     visit is dropped (policy target pruning, KataGo, arXiv 1902.10565, section 3.2).
     """
     out[:] = 0.0
+    if params.gumbel and proof_of(ints[ROOT, STATUS]) != WIN:
+        gumbel.improved_policy(ints, floats, params, out)
+        return
     if params.solver and proof_of(ints[ROOT, STATUS]) == WIN:
         out[best_action(ints, floats)] = 1.0
         return
@@ -255,6 +254,14 @@ def best_action(ints: np.ndarray, floats: np.ndarray) -> int:
             best_visits = n
             best_value = value
     return best
+
+
+@kernel
+def move_to_play(ints: np.ndarray, floats: np.ndarray, params: SearchParams) -> int:
+    """The move that a finished search plays: ``best_action``, or the Gumbel choice while nothing is proven."""
+    if params.gumbel and not is_known(ints[ROOT, STATUS], params.solver):
+        return gumbel.final_action(ints, floats, params)
+    return best_action(ints, floats)
 
 
 @kernel

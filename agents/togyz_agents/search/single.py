@@ -1,8 +1,8 @@
 """PUCT search of one position, for play and analysis: leaves are collected in batches, and the tree is kept from move to move.
 
-While a leaf waits for the network, the edges that led to it count one more visit, lost for the player who chose them (virtual loss;
-Chaslot et al., 2008), so that the next descent goes elsewhere. A batch never exceeds a share of the visits so far: the first simulations
-are as careful as one leaf at a time.
+While a leaf waits for the network, the edges that led to it count one more visit, lost for the player who chose them (virtual
+loss; Chaslot et al., 2008), so that the next descent goes elsewhere. A batch never exceeds a share of the visits so far: the first
+simulations are as careful as one leaf at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from togyz_agents.search.batched import (
     PROOFS,
     Evaluator,
-    SearchConfig,
     is_finished,
     is_usable,
     principal_variation,
@@ -25,7 +24,8 @@ from togyz_agents.search.batched import (
     softmax,
     unusable,
 )
-from togyz_agents.search.puct import SearchParams, best_action, descend, is_known, prepare_root, root_value
+from togyz_agents.search.params import SearchConfig, SearchParams
+from togyz_agents.search.puct import best_action, descend, is_known, prepare_root, root_value
 from togyz_agents.search.tree import (
     ACTION,
     CHILD,
@@ -60,7 +60,10 @@ from togyz_env.rules import BLACK, HOLES, STATE_SIZE, TO_MOVE, end_reason, final
 
 MARGIN_SCALE = 81.0
 FullEvaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
-"""``(states uint8[B, 23]) -> (policy_logits float32[B, 9], win/draw/loss float32[B, 3], margin / 81 float32[B])``, for the side to move."""
+"""``(states uint8[B, 23]) -> (policy_logits float32[B, 9], win/draw/loss float32[B, 3], margin / 81 float32[B])``.
+
+All for the side to move.
+"""
 
 
 @kernel
@@ -96,7 +99,7 @@ def _known_margin(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node
         state = state_of(bytes_, node)
         margin = final_margin(state, end_reason(state, playout))
         return (-margin if state[TO_MOVE] == BLACK else margin) / MARGIN_SCALE
-    return floats[node, MARGIN_SUM] / max(ints[node, VISITS], 1)
+    return float(floats[node, MARGIN_SUM] / max(ints[node, VISITS], 1))
 
 
 @kernel
@@ -116,7 +119,7 @@ def _collect(
         waiting = ints[ROOT, VISITS] + count > simulations or ints[ROOT, SIZE] >= ints.shape[0]
         if is_finished(ints, simulations, params) or waiting:
             break
-        node = descend(ints, floats, bytes_, params, False)
+        node = descend(ints, floats, bytes_, params, simulations, False)
         status = ints[node, STATUS]
         if is_known(status, True):
             margin = _known_margin(ints, floats, bytes_, node, params.playout)
@@ -254,7 +257,8 @@ class SingleSearch:
         """Prepare the kernels' arguments."""
         if self.batch < 1 or self.max_nodes < 3:
             raise ConfigError(f"search: batch {self.batch} and max_nodes {self.max_nodes}; expected at least 1 and 3")
-        self._params = self.config.params(self.ruleset)._replace(root_temperature=1.0)
+        # sequential halving needs to know its budget beforehand: a search that can be stopped at any time uses PUCT
+        self._params = self.config.params(self.ruleset)._replace(gumbel=False)
         self._streams = new_streams(0, 1)
         self._leaf_node = np.empty(self.batch, np.int64)
         self._leaf_state = np.empty((self.batch, STATE_SIZE), np.uint8)
@@ -265,6 +269,7 @@ class SingleSearch:
         """Drop the tree."""
         self._tree = new_tree(1, 1024)
         self._empty = True
+        self._ply = 0
 
     def stop(self) -> None:
         """End the search that is going on after its current batch."""
@@ -281,7 +286,7 @@ class SingleSearch:
         every: float = 0.1,
         lines: int = 9,
     ) -> Analysis:
-        """Search ``state uint8[23]``, ``ply`` plies into its game, until a limit is reached, the value is proven or ``stop`` is called.
+        """Search ``state uint8[23]``, ``ply`` plies into its game, until a limit, a proof or ``stop`` ends it.
 
         Args:
             simulations: visits below the root, those of a kept tree included.
@@ -329,7 +334,7 @@ class SingleSearch:
 
     def _grow(self) -> bool:
         """Make room for another batch; False when the tree may not grow any more."""
-        nodes = self._tree.ints.shape[1]
+        nodes = int(self._tree.ints.shape[1])
         if int(self._tree.ints[0, ROOT, SIZE]) + self.batch < nodes:
             return True
         if nodes >= self.max_nodes:
@@ -385,13 +390,14 @@ class SingleSearch:
             if known:
                 margin = float(_known_margin(ints, floats, tree.bytes[0], ROOT, self._params.playout)) * MARGIN_SCALE
             child_visits = np.zeros(HOLES, np.int32)
-            action, lines = -1, ()
+            action = -1
+            lines: tuple[Line, ...] = ()
         else:
             draw = float(proof == "draw") if known else float(floats[ROOT, DRAW_SUM]) / visits
             margin = float(floats[ROOT, MARGIN_SUM]) / visits * MARGIN_SCALE
             child_visits = ints[ROOT, CHILD_VISITS : CHILD_VISITS + HOLES].copy()
             action = int(best_action(ints, floats))
-            lines = tuple(self._line(tree, a, action) for a in self._ranked(action)[:count])
+            lines = tuple(self._line(tree, a) for a in self._ranked(action)[:count])
         draw = min(draw, 1.0 - abs(value))
         outcome = ((1.0 - draw + value) / 2, draw, (1.0 - draw - value) / 2)
         simulations = int(child_visits.sum())
@@ -415,13 +421,13 @@ class SingleSearch:
         legal = [a for a in range(HOLES) if ints[ROOT, CHILD + a] >= -1]
         return sorted(legal, key=lambda a: (a != best, -int(ints[ROOT, CHILD_VISITS + a]), -float(floats[ROOT, PRIOR + a])))
 
-    def _line(self, tree: Tree, action: int, best: int) -> Line:
+    def _line(self, tree: Tree, action: int) -> Line:
         ints, floats = tree.ints[0], tree.floats[0]
         child = int(ints[ROOT, CHILD + action])
         visits = int(ints[ROOT, CHILD_VISITS + action])
         value = float(floats[ROOT, CHILD_VALUE + action]) / visits if visits else 0.0
         proof = ""
-        moves = principal_variation(tree, 0) if action == best else (action + 1, *principal_variation(tree, 0, child))
+        moves = principal_variation(tree, 0, action)
         if child >= 0:
             status = int(ints[child, STATUS])
             if is_known(status, self._params.solver):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import yaml
 
 from togyz_agents.network import NetworkConfig
-from togyz_agents.search.batched import SearchConfig
+from togyz_agents.search.params import SearchConfig
 from togyz_env.errors import ConfigError
 from togyz_env.position import Ruleset
 
@@ -205,6 +205,11 @@ class Config:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     ladder: LadderConfig = field(default_factory=LadderConfig)
     final: FinalConfig = field(default_factory=FinalConfig)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that exclude each other."""
+        if self.search.root == "gumbel" and self.selfplay.tree_reuse:
+            raise ConfigError("search.root: gumbel shares a fixed number of simulations; set selfplay.tree_reuse to false")
 
 
 def to_dict(config: Config) -> dict[str, Any]:
