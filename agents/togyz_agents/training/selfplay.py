@@ -31,6 +31,7 @@ from togyz_agents.search.tree import backup as backup_
 from togyz_agents.training.config import Config
 from togyz_agents.training.samples import POLICY_SCALE, SAMPLE, VALUE_SCALE
 from togyz_env.batch import random_action
+from togyz_env.errors import CheckpointError
 from togyz_env.rng import below, new_streams, uniform
 from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel, play
 
@@ -152,6 +153,8 @@ def finish_search(
         sample.policy[a] = round(policy[a] * POLICY_SCALE)
     sample.value = round(root_value(ints, floats, params) * VALUE_SCALE)
     sample.action = action
+    sample.margin = 0  # until the game ends
+    sample.outcome = 0
     games.recorded[g] += 1
     counters[SEARCHES] += 1
     counters[PROVEN] += proven
@@ -258,7 +261,7 @@ def absorb_leaves(
     logits: np.ndarray,
     values: np.ndarray,
 ) -> int:
-    """``search.batched.absorb`` with root noise in full searches only; the first unusable row, or -1."""
+    """``search.batched.absorb`` with exploration in full searches only; the first unusable row, or -1."""
     bad = absorb(tree, params, games.stream, False, cache, count, leaf_slot, leaf_node, logits, values)
     if bad < 0:
         for i in range(count):
@@ -333,6 +336,7 @@ class SelfPlayWorker:
         self._cache = new_cache(play_.cache_places)
         self._remap = np.zeros(nodes, np.int32)
         self._counters = np.zeros(len(COUNTERS), np.int64)
+        self._stopped = False
         self._leaf_slot = np.empty(slots, np.int64)
         self._leaf_node = np.empty(slots, np.int64)
         self._leaf_state = np.empty((slots, STATE_SIZE), np.uint8)
@@ -353,8 +357,12 @@ class SelfPlayWorker:
             self._restore(state)
 
     def run(self, samples: int) -> Chunk:
-        """Play until at least ``samples`` samples of finished games are there; the searches start afresh each time."""
-        self._stopped = False
+        """Play until at least ``samples`` samples of finished games are there; the searches start afresh each time.
+
+        Raises:
+            TogyzError: the evaluator returns NaN, an infinity or no legal move.
+            Stopped: after ``stop``.
+        """
         self._counters[:] = 0
         self._cache.key[:] = 0
         begin_all(self._tree, self._games, self._params, self._play)
@@ -384,7 +392,15 @@ class SelfPlayWorker:
         if leaves:
             logits, values = self.evaluator(self._leaf_state[:leaves])
             bad = absorb_leaves(
-                self._tree, self._games, self._params, self._cache, leaves, self._leaf_slot, self._leaf_node, logits, values
+                self._tree,
+                self._games,
+                self._params,
+                self._cache,
+                leaves,
+                self._leaf_slot,
+                self._leaf_node,
+                logits,
+                values,
             )
             if bad >= 0:
                 raise unusable(self._leaf_state[bad])
@@ -393,7 +409,7 @@ class SelfPlayWorker:
         return int(filled)
 
     def stop(self) -> None:
-        """Make ``run``, going on in another thread, raise ``Stopped`` after its current batch."""
+        """Make ``run``, going on or about to begin in another thread, raise ``Stopped`` after one batch; the worker is done for."""
         self._stopped = True
 
     def snapshot(self) -> WorkerState:
@@ -404,6 +420,8 @@ class SelfPlayWorker:
 
     def _restore(self, state: WorkerState) -> None:
         games = self._games
+        if len(state.ply) != len(games.ply):
+            raise CheckpointError(f"self-play: {len(state.ply)} games in progress do not fit into {len(games.ply)} slots")
         games.state[:] = state.state
         games.ply[:] = state.ply
         games.recorded[:] = state.count

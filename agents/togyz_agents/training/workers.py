@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 import torch
@@ -52,7 +52,11 @@ class Workers:
         self._running = [self._pool.submit(worker.run, self._samples) for worker in self._workers]
 
     def wait(self) -> list[Chunk]:
-        """Wait for the chunk of every worker; an error in one of them is raised here."""
+        """Wait for the chunk of every worker; an error in one of them is raised here, without waiting for the others."""
+        wait(self._running, return_when=FIRST_EXCEPTION)
+        for future in self._running:
+            if future.done():
+                future.result()
         return [future.result() for future in self._running]
 
     def snapshot(self) -> list[WorkerState]:
