@@ -17,11 +17,11 @@ import numpy as np
 from togyz_agents.search import cache as cache_
 from togyz_agents.search.batched import Evaluator, absorb, next_leaf, unusable
 from togyz_agents.search.cache import Cache, new_cache
+from togyz_agents.search.params import SearchParams
 from togyz_agents.search.puct import (
     NO_LEAF,
-    SearchParams,
-    best_action,
     is_known,
+    move_to_play,
     prepare_root,
     root_policy,
     root_value,
@@ -140,7 +140,7 @@ def finish_search(
     full = games.full[g] == 1
     policy = np.empty(HOLES, np.float32)
     root_policy(ints, floats, params, full, policy)
-    best = best_action(ints, floats)
+    best = move_to_play(ints, floats, params)
     action = choose(games, g, policy, best, play_params)
     status = ints[ROOT, STATUS]
     proven = is_known(status, params.solver)
@@ -331,7 +331,7 @@ class SelfPlayWorker:
             play_.opening_plies,
             play_.tree_reuse,
         )
-        nodes = max(play_.simulations, play_.fast_simulations) + 3
+        nodes = max(play_.simulations, play_.fast_simulations) + 4
         self._tree = new_tree(slots, nodes)
         self._cache = new_cache(play_.cache_places)
         self._remap = np.zeros(nodes, np.int32)
