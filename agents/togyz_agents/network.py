@@ -7,7 +7,7 @@ could use: the only symmetry, swapping the sides, is in the encoding.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +90,36 @@ class Network(nn.Module):
             x = x + torch.relu(block(x))
         out = self.output(x)
         return NetworkOutput(out[:, :HOLES], out[:, HOLES : HOLES + OUTCOMES], torch.tanh(out[:, -1]))
+
+
+def widen(network: Network, width: int, seed: int) -> Network:
+    """A network with ``width`` units a layer that computes exactly what ``network`` does.
+
+    The new units get fresh weights from ``seed``, but nothing old listens to them yet: their outgoing weights to old units and heads
+    are 0 and learn from there (function-preserving growth in the manner of Net2Net, arXiv 1511.05641).
+
+    Raises:
+        ConfigError: when ``width`` is less than the network's.
+    """
+    old = network.config.width
+    if width < old:
+        raise ConfigError(f"network.width: {width} is less than {old}; a network can only grow")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        wide = Network(replace(network.config, width=width))
+    with torch.no_grad():
+        wide.input.weight[:old] = network.input.weight.cpu()
+        wide.input.bias[:old] = network.input.bias.cpu()
+        for new_block, old_block in zip(wide.blocks, network.blocks):
+            assert isinstance(new_block, nn.Linear)
+            assert isinstance(old_block, nn.Linear)
+            new_block.weight[:old, :old] = old_block.weight.cpu()
+            new_block.weight[:old, old:] = 0.0
+            new_block.bias[:old] = old_block.bias.cpu()
+        wide.output.weight[:, :old] = network.output.weight.cpu()
+        wide.output.weight[:, old:] = 0.0
+        wide.output.bias[:] = network.output.bias.cpu()
+    return wide.to(network.input.weight.device)
 
 
 def save_network(network: Network, path: Path, **metadata: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import tyro
 import yaml
 
 from togyz_agents.network import NetworkConfig
@@ -193,6 +194,21 @@ class FinalConfig:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """Settings that hold from a number of games on (progressive simulations: MiniZero, arXiv 2310.11305)."""
+
+    games: int
+    """Self-play games after which the stage begins."""
+    changes: tuple[tuple[str, Any], ...]
+    """(dotted key, value) of each setting that changes; in YAML a mapping beside ``games``."""
+
+
+STAGE_KEYS = ("search", "selfplay", "learner", "replay", "network.width")
+"""Sections and keys that a stage may change."""
+NOT_IN_STAGES = ("selfplay.workers", "selfplay.slots", "selfplay.precision", "learner.batch", "replay.capacity")
+
+
+@dataclass(frozen=True)
 class Config:
     """A training run."""
 
@@ -205,17 +221,44 @@ class Config:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     ladder: LadderConfig = field(default_factory=LadderConfig)
     final: FinalConfig = field(default_factory=FinalConfig)
+    stages: tyro.conf.Suppress[tuple[Stage, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Refuse settings that exclude each other."""
+        """Refuse settings that exclude each other, and stages that cannot be."""
+        games = [stage.games for stage in self.stages]
+        _require(games == sorted(games) and all(n >= 1 for n in games), "stages", games, "an ascending list of games from 1")
+        if self.stages:
+            at(self, games[-1])
         if self.search.root == "gumbel" and self.selfplay.tree_reuse:
             raise ConfigError("search.root: gumbel shares a fixed number of simulations; set selfplay.tree_reuse to false")
+
+
+def at(config: Config, games: int) -> Config:
+    """The configuration that holds after ``games`` games: ``config`` with the stages up to there applied, itself without stages."""
+    data = to_dict(dataclasses.replace(config, stages=()))
+    for number, stage in enumerate(config.stages):
+        if stage.games > games:
+            break
+        for key, value in stage.changes:
+            section, _, name = key.partition(".")
+            allowed = (section in STAGE_KEYS or key in STAGE_KEYS) and key not in NOT_IN_STAGES
+            if not allowed or name not in data[section]:
+                open_to_stages = [
+                    k for k in keys() if (k.split(".")[0] in STAGE_KEYS or k in STAGE_KEYS) and k not in NOT_IN_STAGES
+                ]
+                near = difflib.get_close_matches(key, open_to_stages, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"a stage can change {', '.join(STAGE_KEYS)}"
+                raise ConfigError(f"stages[{number}]: {key!r} cannot be changed; {hint}")
+            data[section][name] = value
+    return from_dict(data, "stages")
 
 
 def to_dict(config: Config) -> dict[str, Any]:
     """The configuration as plain nested dictionaries and lists, as YAML and JSON write it."""
 
     def plain(value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() == {"games", "changes"}:
+            return {"games": value["games"]} | {key: plain(item) for key, item in value["changes"]}
         if isinstance(value, dict):
             return {key: plain(item) for key, item in value.items()}
         return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -256,8 +299,6 @@ def override(config: Config, arguments: list[str]) -> Config:
     Raises:
         ConfigError: on an unknown key or a value that does not fit.
     """
-    import tyro
-
     screen = io.StringIO()
     try:
         with contextlib.redirect_stderr(screen):
@@ -294,6 +335,11 @@ def _build(annotation: Any, value: object, key: str) -> Any:
     if dataclasses.is_dataclass(annotation):
         if not isinstance(value, dict):
             raise ConfigError(f"{key or 'the file'}: {value!r} is not a mapping of keys to values")
+        if annotation is Stage:
+            if "games" not in value:
+                raise ConfigError(f"{key}: {value!r} does not say from which number of games on; give games: N")
+            changes = tuple((str(name), item) for name, item in value.items() if name != "games")
+            return Stage(_build(int, value["games"], f"{key}.games"), changes)
         fields = {f.name: hint for f, hint in _fields(typing.cast(type, annotation))}
         arguments = {}
         for name, item in value.items():
