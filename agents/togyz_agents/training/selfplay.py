@@ -9,6 +9,7 @@ stay: ``WorkerState`` is all that a resumed run needs to go on exactly as an uni
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -320,21 +321,9 @@ class SelfPlayWorker:
         play_ = config.selfplay
         slots = play_.slots
         self.evaluator = evaluator
-        self._params = config.search.params(config.rules)
-        self._play = PlayParams(
-            play_.simulations,
-            play_.fast_simulations,
-            float(play_.full_share),
-            float(play_.temperature),
-            play_.temperature_plies,
-            float(play_.late_sampling),
-            play_.opening_plies,
-            play_.tree_reuse,
-        )
-        nodes = max(play_.simulations, play_.fast_simulations) + 4
-        self._tree = new_tree(slots, nodes)
         self._cache = new_cache(play_.cache_places)
-        self._remap = np.zeros(nodes, np.int32)
+        self._tree = new_tree(slots, 1)
+        self.configure(config)
         self._counters = np.zeros(len(COUNTERS), np.int64)
         self._stopped = False
         self._leaf_slot = np.empty(slots, np.int64)
@@ -356,6 +345,25 @@ class SelfPlayWorker:
         else:
             self._restore(state)
 
+    def configure(self, config: Config) -> None:
+        """Take over the settings of a stage; call it between two chunks."""
+        play_ = config.selfplay
+        self._params = config.search.params(config.rules)
+        self._play = PlayParams(
+            play_.simulations,
+            play_.fast_simulations,
+            float(play_.full_share),
+            float(play_.temperature),
+            play_.temperature_plies,
+            float(play_.late_sampling),
+            play_.opening_plies,
+            play_.tree_reuse,
+        )
+        nodes = max(play_.simulations, play_.fast_simulations) + 4
+        if nodes > self._tree.ints.shape[1]:
+            self._tree = new_tree(play_.slots, nodes)
+            self._remap = np.zeros(nodes, np.int32)
+
     def run(self, samples: int) -> Chunk:
         """Play until at least ``samples`` samples of finished games are there; the searches start afresh each time.
 
@@ -363,9 +371,7 @@ class SelfPlayWorker:
             TogyzError: the evaluator returns NaN, an infinity or no legal move.
             Stopped: after ``stop``.
         """
-        self._counters[:] = 0
-        self._cache.key[:] = 0
-        begin_all(self._tree, self._games, self._params, self._play)
+        self.begin()
         delivered: list[np.ndarray] = []
         missing = samples
         while missing > 0:
@@ -373,6 +379,30 @@ class SelfPlayWorker:
             if self._stopped:
                 raise Stopped
         return Chunk(np.concatenate(delivered), dict(zip(COUNTERS, self._counters.tolist())))
+
+    def begin(self) -> None:
+        """Drop the searches in progress and what the cache remembers, and search every game's position afresh."""
+        self._counters[:] = 0
+        self._cache.key[:] = 0
+        begin_all(self._tree, self._games, self._params, self._play)
+
+    def play_for(self, seconds: float) -> int:
+        """Go on after ``begin`` for so long, to measure speed; games that end leave no samples.
+
+        Returns:
+            Simulations done in that time, those of searches in progress included.
+        """
+        before = self._simulations()
+        end = time.perf_counter() + seconds
+        while True:
+            self._step([])
+            if time.perf_counter() >= end:
+                return self._simulations() - before
+
+    def _simulations(self) -> int:
+        """Simulations since ``begin``, those of searches in progress included."""
+        in_progress = self._tree.ints[:, ROOT, VISITS] - np.maximum(self._games.visits_before, 1)
+        return int(self._counters[SIMULATIONS] + np.maximum(in_progress, 0).sum())
 
     def _step(self, delivered: list[np.ndarray]) -> int:
         """One batch; append the samples of games that ended to ``delivered`` and return how many."""
