@@ -95,8 +95,8 @@ class Network(nn.Module):
 def widen(network: Network, width: int, seed: int) -> Network:
     """A network with ``width`` units a layer that computes exactly what ``network`` does.
 
-    The new units get fresh weights from ``seed``, but nothing old listens to them yet: their outgoing weights to old units and heads
-    are 0 and learn from there (function-preserving growth in the manner of Net2Net, arXiv 1511.05641).
+    The new units get fresh weights from ``seed``, but nothing old listens to them yet: their outgoing weights to old units and
+    heads are 0 and learn from there (function-preserving growth in the manner of Net2Net, arXiv 1511.05641).
 
     Raises:
         ConfigError: when ``width`` is less than the network's.

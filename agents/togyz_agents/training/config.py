@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import difflib
 import io
+import math
+import re
 import types
 import typing
 from dataclasses import dataclass, field
@@ -18,12 +20,16 @@ import yaml
 from togyz_agents.network import NetworkConfig
 from togyz_agents.search.params import SearchConfig
 from togyz_env.errors import ConfigError
+from togyz_env.notation import shown
 from togyz_env.position import Ruleset
+
+LARGEST_WHOLE_NUMBER = 2**31 - 1
+"""Of every key that a kernel takes; seeds and totals can be larger."""
 
 
 def _require(condition: bool, key: str, value: object, expected: str) -> None:
     if not condition:
-        raise ConfigError(f"{key}: {value!r} is not {expected}")
+        raise ConfigError(f"{key}: {shown(value)} is not {expected}")
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,9 @@ class LearnerConfig:
         _require(self.batch >= 1, "learner.batch", self.batch, "at least 1")
         _require(0 < self.average <= 1, "learner.average", self.average, "above 0 and at most 1")
         _require(0 <= self.outcome_share <= 1, "learner.outcome_share", self.outcome_share, "between 0 and 1")
+        shares = [share for share, _ in self.lr_drops]
+        sound = shares == sorted(shares) and all(0 <= share <= 1 and factor >= 0 for share, factor in self.lr_drops)
+        _require(sound, "learner.lr_drops", self.lr_drops, "a list of (share from 0 to 1, factor from 0) with rising shares")
 
 
 @dataclass(frozen=True)
@@ -224,13 +233,24 @@ class Config:
     stages: tyro.conf.Suppress[tuple[Stage, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Refuse settings that exclude each other, and stages that cannot be."""
+        """Refuse numbers that no key can take, settings that exclude each other, and stages that cannot be."""
+        for key, value in leaves(self).items():
+            for number in _numbers(value):
+                _require(math.isfinite(number), key, value, "finite")
+                if isinstance(number, int) and key not in ("run.seed", "run.samples"):
+                    _require(number <= LARGEST_WHOLE_NUMBER, key, value, f"at most {LARGEST_WHOLE_NUMBER}")
+        plies = self.selfplay.opening_plies
+        _require(plies < self.rules.max_plies, "selfplay.opening_plies", plies, f"below rules.max_plies ({self.rules.max_plies})")
         games = [stage.games for stage in self.stages]
         _require(games == sorted(games) and all(n >= 1 for n in games), "stages", games, "an ascending list of games from 1")
         if self.stages:
             at(self, games[-1])
         if self.search.root == "gumbel" and self.selfplay.tree_reuse:
             raise ConfigError("search.root: gumbel shares a fixed number of simulations; set selfplay.tree_reuse to false")
+
+
+def _may_change(key: str) -> bool:
+    return (key.split(".")[0] in STAGE_KEYS or key in STAGE_KEYS) and key not in NOT_IN_STAGES
 
 
 def at(config: Config, games: int) -> Config:
@@ -241,8 +261,7 @@ def at(config: Config, games: int) -> Config:
             break
         for key, value in stage.changes:
             section, _, name = key.partition(".")
-            allowed = (section in STAGE_KEYS or key in STAGE_KEYS) and key not in NOT_IN_STAGES
-            if not allowed or name not in data[section]:
+            if not _may_change(key) or name not in data[section]:
                 open_to_stages = [
                     k for k in keys() if (k.split(".")[0] in STAGE_KEYS or k in STAGE_KEYS) and k not in NOT_IN_STAGES
                 ]
@@ -308,10 +327,20 @@ def override(config: Config, arguments: list[str]) -> Config:
             raise
     lines = [line.strip("│ ") for line in screen.getvalue().splitlines() if line.startswith("│")]
     rule = next((i for i, line in enumerate(lines) if line.startswith("─")), len(lines))
-    message = " ".join(lines[:rule])
-    unknown = [argument.partition("=")[0] for argument in arguments if argument.startswith("--") and argument in message]
-    near = difflib.get_close_matches(unknown[0], [f"--{key}" for key in keys()], 1) if unknown else []
-    raise ConfigError(f"command line: {message}" + (f"; did you mean {near[0]}?" if near and near[0] not in arguments else ""))
+    message = re.sub(r"^Error parsing (?!--)[^:]+: ", "", " ".join(lines[:rule]))  # our own messages name the key themselves
+    raise ConfigError(f"command line: {message}{_advice(arguments) if 'Unrecognized' in message else ''}")
+
+
+def _advice(arguments: list[str]) -> str:
+    """What would have been right instead of the first argument that is no key."""
+    flags = [f"--{key.replace('_', '-')}" for key in keys()]
+    for argument in arguments:
+        flag = argument.partition("=")[0].replace("_", "-")
+        if flag.startswith("--") and flag not in flags and flag.replace(".no-", ".") not in flags:
+            last = flag.lstrip("-").rpartition(".")[2]
+            near = [known for known in flags if known.rpartition(".")[2] == last] or difflib.get_close_matches(flag, flags, 1)
+            return f"; did you mean {' or '.join(near)}?" if near else "; --help lists the keys"
+    return "; --help lists the keys, --config takes a file"
 
 
 def keys(cls: type = Config, prefix: str = "") -> list[str]:
@@ -325,6 +354,21 @@ def keys(cls: type = Config, prefix: str = "") -> list[str]:
     return found
 
 
+def leaves(section: Any, prefix: str = "") -> dict[str, Any]:
+    """Every dotted key of a configuration (or of one of its sections, with its ``prefix``) and its value."""
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(section):
+        value = getattr(section, f.name)
+        found |= leaves(value, f"{prefix}{f.name}.") if dataclasses.is_dataclass(value) else {prefix + f.name: value}
+    return found
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, tuple):
+        return [number for item in value for number in _numbers(item)]
+    return [value] if isinstance(value, (int, float)) else []
+
+
 def _fields(cls: type) -> list[tuple[dataclasses.Field[Any], Any]]:
     hints = typing.get_type_hints(cls)
     return [(f, hints[f.name]) for f in dataclasses.fields(cls)]
@@ -334,7 +378,7 @@ def _build(annotation: Any, value: object, key: str) -> Any:
     """Turn plain YAML data into a value of ``annotation``; ``key`` is the dotted path for messages."""
     if dataclasses.is_dataclass(annotation):
         if not isinstance(value, dict):
-            raise ConfigError(f"{key or 'the file'}: {value!r} is not a mapping of keys to values")
+            raise ConfigError(f"{key or 'the file'}: {shown(value)} is not a mapping of keys to values")
         if annotation is Stage:
             if "games" not in value:
                 raise ConfigError(f"{key}: {value!r} does not say from which number of games on; give games: N")
@@ -361,7 +405,7 @@ def _build(annotation: Any, value: object, key: str) -> Any:
         return value
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{key}: {value!r} is not a list")
+            raise ConfigError(f"{key}: {shown(value)} is not a list")
         kinds = [options[0]] * len(value) if options[-1] is ... else list(options)
         _require(len(kinds) == len(value), key, value, f"a list of {len(kinds)}")
         return tuple(_build(kind, item, f"{key}[{i}]") for i, (kind, item) in enumerate(zip(kinds, value)))

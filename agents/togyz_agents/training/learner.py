@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from togyz_agents.network import MARGIN_SCALE, Network
+from togyz_agents.network import MARGIN_SCALE, Network, widen
 from togyz_agents.training.config import LearnerConfig
 from togyz_agents.training.replay import Replay
 from togyz_agents.training.samples import POLICY_SCALE, VALUE_SCALE
@@ -134,10 +134,25 @@ class Learner:
         self.network = network.to(device)
         self.average = Network(network.config).to(device).eval()
         self.average.load_state_dict(network.state_dict())
-        self._optimiser = torch.optim.AdamW(self.network.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+        self._optimiser = self._new_optimiser()
         self._generator = np.random.default_rng(seed)
         self.step = 0
+        self._warm_from = 0
         self._owed = 0.0
+
+    def _new_optimiser(self) -> torch.optim.AdamW:
+        return torch.optim.AdamW(self.network.parameters(), lr=self._config.lr, weight_decay=self._config.weight_decay)
+
+    def configure(self, config: LearnerConfig, width: int) -> None:
+        """Take over the settings of a stage; a larger ``width`` widens both networks and starts the optimiser anew."""
+        self._config = config
+        for group in self._optimiser.param_groups:
+            group["weight_decay"] = config.weight_decay
+        if width != self.network.config.width:
+            self.network = widen(self.network, width, self.step)
+            self.average = widen(self.average, width, self.step).eval()  # the same seed: the average stays an average
+            self._optimiser = self._new_optimiser()
+            self._warm_from = self.step
 
     def owe(self, samples: int) -> int:
         """Count ``samples`` new samples and return the steps to train now, so that each is used ``reuse`` times on average."""
@@ -154,9 +169,9 @@ class Learner:
         """
         self.network.train()
         sums: dict[str, Tensor] = {}
-        rate = learning_rate(self._config, self.step, progress)
+        rate = learning_rate(self._config, self.step - self._warm_from, progress)
         for _ in range(steps):
-            rate = learning_rate(self._config, self.step, progress)
+            rate = learning_rate(self._config, self.step - self._warm_from, progress)
             for group in self._optimiser.param_groups:
                 group["lr"] = rate
             samples = replay.draw(self._config.batch, self._generator)
@@ -206,6 +221,7 @@ class Learner:
             "optimiser": self._optimiser.state_dict(),
             "generator": self._generator.bit_generator.state,
             "step": self.step,
+            "warm from": self._warm_from,
             "owed": self._owed,
         }
 
@@ -216,4 +232,5 @@ class Learner:
         self._optimiser.load_state_dict(state["optimiser"])
         self._generator.bit_generator.state = state["generator"]
         self.step = state["step"]
+        self._warm_from = state["warm from"]
         self._owed = state["owed"]

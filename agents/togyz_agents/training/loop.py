@@ -24,7 +24,7 @@ from togyz_agents.evaluator import fastest_precision, one_torch_thread
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.training import checkpoint
 from togyz_agents.training.checkpoint import FIRST_NETWORK
-from togyz_agents.training.config import Config
+from togyz_agents.training.config import Config, at
 from togyz_agents.training.ladder import Ladder
 from togyz_agents.training.learner import Learner
 from togyz_agents.training.metrics import Metrics, Scalars
@@ -98,23 +98,27 @@ def train(run: Path, config: Config, *, resume: bool = False, watch: Watcher = l
         torch.manual_seed(int(seeds[0].generate_state(1)[0]))
         network = _first_network(config)
         config = _resolve_precision(config, network)
-        learner = Learner(config.learner, network, seeds[1], config.run.device)
-        replay = Replay(config.replay)
         progress = Progress()
         states: list[WorkerState] | None = None
-        playing = Network(config.network).eval()  # the weights that the workers use
-        playing.load_state_dict(network.state_dict())
         if saved is not None:
             state, states, contents = saved
+            progress = Progress(**state["progress"])
+            _check_network(at(checkpoint.load_config(run), progress.games), at(config, progress.games))
+            network = Network(at(config, progress.games).network)
+        now = at(config, progress.games)
+        learner = Learner(now.learner, network, seeds[1], config.run.device)
+        replay = Replay(now.replay)
+        playing = Network(now.network).eval()  # the weights that the workers use
+        playing.load_state_dict(network.state_dict())
+        if saved is not None:
             learner.load_state_dict(state["learner"])
             playing.load_state_dict(state["playing"])
-            progress = Progress(**state["progress"])
             replay.restore(contents, state["replay total"])
         else:
             run.mkdir(parents=True)
             save_network(network, run / FIRST_NETWORK, iteration="0")
         checkpoint.save_config(run, config)
-        workers = Workers(config, network, seeds[2:], states)
+        workers = Workers(now, playing, seeds[2:], states)
         try:
             with Metrics(run, progress.iteration) as metrics:
                 _iterate(run, config, workers, learner, replay, progress, playing, metrics, watch)
@@ -138,13 +142,13 @@ def _iterate(
     started = time.perf_counter() - progress.seconds
     if progress.share(config) >= 1.0:
         return
+    now = at(config, progress.games)
     workers.start(playing)
     while True:
         chunk_started = time.perf_counter()
         chunks = workers.wait()
         waited = time.perf_counter() - chunk_started
         states = workers.snapshot()
-        playing.load_state_dict(learner.average.state_dict())
         samples = np.concatenate([chunk.samples for chunk in chunks])
         progress.iteration += 1
         progress.samples += len(samples)
@@ -153,6 +157,14 @@ def _iterate(
         progress.seconds = time.perf_counter() - started
         share = progress.share(config)
         last = share >= 1.0
+        if (stage := at(config, progress.games)) != now:
+            now = stage
+            log.info("stage from %d games on, at iteration %d", progress.games, progress.iteration)
+            learner.configure(now.learner, now.network.width)
+            replay.configure(now.replay)
+            playing = Network(now.network).eval()
+            workers.configure(now, playing)
+        playing.load_state_dict(learner.average.state_dict())
         if not last:
             workers.start(playing)
         scalars = _selfplay_scalars(chunks)
@@ -221,6 +233,13 @@ def _resolve_precision(config: Config, network: Network) -> Config:
         return config
     precision: Any = fastest_precision(network, config.run.device, config.selfplay.slots)
     return dataclasses.replace(config, selfplay=dataclasses.replace(config.selfplay, precision=precision))
+
+
+def _check_network(old: Config, new: Config) -> None:
+    if old.network != new.network:
+        raise ConfigError(
+            f"resume: the stages make the network {new.network} by now, it is {old.network}; change later stages only"
+        )
 
 
 def _check_unchanged(old: Config, new: Config) -> None:

@@ -21,6 +21,10 @@ class Replay:
         self._ring = np.zeros(config.capacity, SAMPLE)
         self.total = 0
 
+    def configure(self, config: ReplayConfig) -> None:
+        """Take over the settings of a stage; the capacity stays."""
+        self._config = config
+
     def __len__(self) -> int:
         """Samples held."""
         return min(self.total, len(self._ring))

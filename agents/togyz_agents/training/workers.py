@@ -44,6 +44,13 @@ class Workers:
         self._pool = ThreadPoolExecutor(len(seeds), "self-play", initializer=_one_thread)
         self._running: list[Future[Chunk]] = []
 
+    def configure(self, config: Config, network: Network) -> None:
+        """Take over the settings of a stage, and evaluators of the shape of ``network``; call it between ``wait`` and ``start``."""
+        self._samples = config.selfplay.chunk
+        for worker in self._workers:
+            worker.configure(config)
+            worker.evaluator = NetworkEvaluator(network, config.run.device, config.selfplay.precision)
+
     def start(self, network: Network) -> None:
         """Load the weights of ``network`` everywhere and begin the next chunk in the background."""
         for worker in self._workers:
