@@ -11,19 +11,16 @@ import dataclasses
 import logging
 import os
 import platform
-import sys
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-import llvmlite.binding
 import numpy as np
 import torch
 from rich.table import Table
@@ -40,13 +37,21 @@ from togyz_env.batch import end_reason_batch, random_play, random_states, start_
 from togyz_env.env import TogyzqumalaqEnv
 from togyz_env.errors import ConfigError
 from togyz_env.rng import new_streams
-from togyz_env.rules import ONGOING, TO_MOVE
+from togyz_env.rules import ONGOING, TO_MOVE, start_state
 
-CPU_FEATURES = ("sse4.2", "avx2", "avx512f", "avx512bf16", "amx-bf16", "neon", "bf16")
-"""Those that decide how fast a network runs, as LLVM calls them."""
-VERSIONS = ("togyz", "numpy", "numba", "torch", "gymnasium")
 PLIES = 100
 """Positions and games in progress are spread over so many moves from the start."""
+SAVINGS: dict[str, dict[str, Any]] = {
+    "no reuse, no cache": {"tree_reuse": False, "cache_places": 0},
+    "reuse and cache": {},
+}
+"""Ways to play: every simulation asks the network, or as training plays by default."""
+CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "bf16")
+"""Those that decide how fast a network runs, as /proc/cpuinfo calls them."""
+PACKAGES = ("togyz", "numpy", "numba", "torch", "gymnasium")
+
+SELFPLAY_LENGTH = 2.0
+"""Searches of many games begin together and end together, so self-play is measured over more than one of these waves."""
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +64,7 @@ class Plan:
     """How much is measured."""
 
     seconds: float = 0.5
-    """Length of a repeat; of self-play it is four times as long, for searches end in waves."""
+    """Length of a repeat; one of self-play is twice as long."""
     repeats: int = 5
     """Repeats of each figure, after one that does not count."""
     networks: tuple[NetworkConfig, ...] = (NetworkConfig(width=256, blocks=4), NetworkConfig(width=128, blocks=3))
@@ -144,9 +149,9 @@ def measure_tasks(group: str, tasks: list[Task], plan: Plan) -> tuple[list[Figur
         start = time.perf_counter()
         task.work(0.0)
         first.append(time.perf_counter() - start)
-    rates = np.array(
-        [[task.work(task.length * plan.seconds) for task in tasks] for _ in range(plan.repeats + 1)]
-    )[1:]  # the first round only warms up
+    rates = np.array([[task.work(task.length * plan.seconds) for task in tasks] for _ in range(plan.repeats + 1)])[
+        1:
+    ]  # the first round only warms up
     figures = [
         Figure(group, task.what, task.unit, task.threads, float(column.max()), float(np.median(column)), seconds)
         for task, column, seconds in zip(tasks, rates.T, first)
@@ -200,10 +205,219 @@ def _random_games(env: TogyzqumalaqEnv, count: int) -> list[list[int]]:
 
 
 def tree(plan: Plan) -> list[Figure]:
-    """The search alone, in self-play's kernels with an evaluator that knows nothing."""
+    """The search alone: self-play with an evaluator that knows nothing."""
     slots = plan.slots[-1]
     tasks = [
-        Task(f"tree, {slots} games, {extras}", "simulations/s", _worker(plan, slots, extras, uniform_evaluator, 1).play_for_rate)
-        for extras in EXTRAS
+        Task(f"tree, {slots} games, {saving}", "simulations/s", _play(_worker(plan, slots, saving, uniform_evaluator, seed=1)))
+        for saving in SAVINGS
     ]
     return measure_tasks("tree", tasks, plan)[0]
+
+
+def evaluator(plan: Plan) -> list[Figure]:
+    """Evaluations of networks, from state rows to masked logits and values."""
+    states = random_states(max(plan.batches), seed=1, plies=PLIES)
+    tasks = []
+    for config, precision, batch in product(plan.networks, plan.precisions, plan.batches):
+        evaluate = NetworkEvaluator(Network(config), precision=precision)
+        tasks.append(Task(f"{_name(config)}, {precision}, batch {batch}", "evaluations/s", _evaluate(evaluate, states[:batch])))
+    return measure_tasks("evaluator", tasks, plan)[0]
+
+
+def selfplay(plan: Plan) -> list[Figure]:
+    """Self-play in threads, beside the same threads evaluating the same network in the same batches and nothing else."""
+    network = Network(plan.networks[0])
+    precision = fastest_precision(network, batch=plan.slots[-1])
+    tasks: list[Task] = []
+    ratios: list[tuple[int, int]] = []  # (self-play, evaluations alone), indices of tasks
+    with ThreadPoolExecutor(max(plan.workers), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        for slots, count in product(plan.slots, plan.workers):
+            evaluators = [NetworkEvaluator(network, precision=precision) for _ in range(count)]
+            states = random_states(slots, seed=1, plies=PLIES)
+            setting = f"{_name(network.config)}, {precision}, batch {slots}"
+            alone = len(tasks)
+            work = _together(pool, [_evaluate(evaluate, states) for evaluate in evaluators])
+            tasks.append(Task(f"evaluations alone, {setting}", "evaluations/s", work, count, SELFPLAY_LENGTH))
+            for saving in SAVINGS:
+                players = [_play(_worker(plan, slots, saving, evaluate, seed)) for seed, evaluate in enumerate(evaluators)]
+                ratios.append((len(tasks), alone))
+                name = f"self-play, {setting}, {saving}"
+                tasks.append(Task(name, "simulations/s", _together(pool, players), count, SELFPLAY_LENGTH))
+        figures, rates = measure_tasks("selfplay", tasks, plan)
+    for mine, alone in ratios:
+        ratio = rates[:, mine] / rates[:, alone]
+        what = f"{tasks[mine].what}: simulations for each evaluation alone"
+        figures.append(Figure("selfplay", what, "ratio", tasks[mine].threads, float(ratio.max()), float(np.median(ratio))))
+    return figures
+
+
+def training(plan: Plan) -> list[Figure]:
+    """Steps of the learner, from samples in the replay to the average of the weights."""
+    replay = Replay(ReplayConfig(capacity=20_000))
+    replay.add(_random_samples(20_000))
+    tasks = []
+    for batch in plan.training_batches:
+        learner = Learner(LearnerConfig(batch=batch), Network(plan.networks[0]), np.random.SeedSequence(1))
+
+        def step(learner: Learner = learner, batch: int = batch) -> int:
+            learner.train(replay, 4, 0.5)
+            return 4 * batch
+
+        tasks.append(Task(f"training, {_name(plan.networks[0])}, batch {batch}", "samples/s", repeatedly(step)))
+    return measure_tasks("training", tasks, plan)[0]
+
+
+def sample(plan: Plan) -> list[Figure]:
+    """Memory of one sample in the replay and in a checkpoint."""
+    return [Figure("sample", "a sample in the replay", "bytes", 0, SAMPLE.itemsize, SAMPLE.itemsize)]
+
+
+GROUPS: dict[str, Callable[[Plan], list[Figure]]] = {
+    "rules": rules,
+    "environment": environment,
+    "tree": tree,
+    "evaluator": evaluator,
+    "selfplay": selfplay,
+    "training": training,
+    "sample": sample,
+}
+
+
+def measure(plan: Plan | None = None, only: Sequence[str] = ()) -> list[Figure]:
+    """Measure the groups ``only`` (all by default) one after the other, with one torch thread for each worker.
+
+    Raises:
+        ConfigError: a group that does not exist.
+    """
+    for name in only:
+        if name not in GROUPS:
+            raise ConfigError(f"benchmark: {name!r} is not one of {', '.join(GROUPS)}")
+    figures: list[Figure] = []
+    with one_torch_thread():
+        for name, group in GROUPS.items():
+            if not only or name in only:
+                log.info("measuring: %s", name)
+                figures += group(plan or Plan())
+    return figures
+
+
+def _name(config: NetworkConfig) -> str:
+    return f"network {config.width}x{config.blocks} {config.encoder!r}"
+
+
+def _evaluate(evaluator: Evaluator, states: np.ndarray) -> Work:
+    def step() -> int:
+        evaluator(states)
+        return len(states)
+
+    return repeatedly(step)
+
+
+def _play(worker: SelfPlayWorker) -> Work:
+    worker.begin()
+
+    def work(seconds: float) -> float:
+        start = time.perf_counter()
+        return worker.play_for(seconds) / (time.perf_counter() - start)
+
+    return work
+
+
+def _together(pool: ThreadPoolExecutor, works: list[Work]) -> Work:
+    """Do ``works`` at the same time and add their rates."""
+
+    def work(seconds: float) -> float:
+        return sum(pool.map(lambda one: one(seconds), works))
+
+    return work
+
+
+def _worker(plan: Plan, slots: int, saving: str, evaluator: Evaluator, seed: int) -> SelfPlayWorker:
+    """A worker in the middle of its games, for at their start a cache has too easy a life."""
+    settings = SelfPlayConfig(slots=slots, simulations=plan.simulations, full_share=1.0, **SAVINGS[saving])
+    states = random_states(slots, seed, PLIES)
+    states[end_reason_batch(states, False) != ONGOING] = start_state()
+    plies = np.arange(slots) % PLIES // 2 * 2 + states[:, TO_MOVE]
+    games = WorkerState(
+        state=states,
+        ply=plies.astype(np.int32),
+        count=np.zeros(slots, np.int32),
+        stream=new_streams(seed, slots),
+        samples=np.zeros(0, SAMPLE),
+    )
+    return SelfPlayWorker(Config(selfplay=settings), evaluator, np.random.SeedSequence(seed), games)
+
+
+def _random_samples(count: int) -> np.ndarray:
+    """``SAMPLE[count]`` with nothing to learn in them."""
+    generator = np.random.default_rng(1)
+    samples = np.zeros(count, SAMPLE)
+    samples["state"] = random_states(count, seed=1, plies=PLIES)
+    policy = generator.random((count, 9)) * legal_actions(samples["state"])
+    samples["policy"] = np.round(policy / np.maximum(policy.sum(axis=1, keepdims=True), 1e-6) * POLICY_SCALE)
+    samples["full"] = generator.random(count) < SelfPlayConfig.full_share
+    samples["value"] = generator.integers(-VALUE_SCALE, VALUE_SCALE, count)
+    samples["margin"] = generator.integers(-81, 82, count)
+    samples["outcome"] = np.sign(samples["margin"])
+    return samples
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on: processor, cores and their load, capability, versions."""
+    try:
+        cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:  # not Linux
+        cpuinfo = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    present = flags[1].split() if flags else []
+    return {
+        "cpu": model[1] if model else platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "capability": [flag for flag in CPU_FLAGS if flag in present],
+        "torch capability": torch.backends.cpu.get_cpu_capability(),
+        "torch threads": "one for each worker",
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {package: version(package) for package in PACKAGES},
+    }
+
+
+def machine_line(of: dict[str, Any]) -> str:
+    """``machine()`` in one line for people."""
+    versions = ", ".join(f"{name} {number}" for name, number in of["versions"].items())
+    return (
+        f"{of['cpu']}, {of['cores']} cores (load {of['load']} before), {' '.join(of['capability']) or 'no flags known'}, "
+        f"torch {of['torch capability']} with threads: {of['torch threads']}; {of['system']}, Python {of['python']}, {versions}"
+    )
+
+
+def to_dict(figures: list[Figure], plan: Plan, of: dict[str, Any]) -> dict[str, Any]:
+    """Everything as plain values for JSON."""
+    return {
+        "machine": of,
+        "plan": dataclasses.asdict(plan),
+        "figures": [dataclasses.asdict(figure) for figure in figures],
+    }
+
+
+def to_table(figures: list[Figure], plan: Plan) -> Table:
+    """The figures as a table for people."""
+    title = f"best and median of {plan.repeats} repeats; first: seconds of the first call, with compiling or loading"
+    table = Table(title=title, title_justify="left")
+    for name in ("what", "unit", "threads", "best", "median", "first"):
+        table.add_column(name, justify="left" if name in ("what", "unit") else "right")
+    for before, figure in zip([None, *figures], figures):
+        if before is not None and before.group != figure.group:
+            table.add_section()
+        digits = ".2f" if figure.unit == "ratio" else ",.0f"
+        table.add_row(
+            figure.what,
+            figure.unit,
+            str(figure.threads or ""),
+            format(figure.best, digits),
+            format(figure.median, digits),
+            f"{figure.first:.1f}" if figure.first else "",
+        )
+    return table
