@@ -140,10 +140,13 @@ def prepare_root(
         return
     legal = 0
     total = 0.0
+    top = 0.0
+    for action in range(HOLES):
+        top = max(top, np.float64(floats[ROOT, PRIOR + action]))
     for action in range(HOLES):
         p = np.float64(floats[ROOT, PRIOR + action])
         if params.root_temperature != 1.0 and p > 0.0:
-            p = p ** (1.0 / params.root_temperature)
+            p = (p / top) ** (1.0 / params.root_temperature)  # the top one stays 1: a low temperature leaves something
         legal += ints[ROOT, CHILD + action] != ILLEGAL
         floats[ROOT, PRIOR + action] = p
         total += p
