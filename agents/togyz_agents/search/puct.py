@@ -57,7 +57,8 @@ def select_action(ints: np.ndarray, floats: np.ndarray, node: int, params: Searc
     """Action of the highest PUCT score at an expanded ``node``; the lowest action wins a tie.
 
     A child proven lost for the opponent is taken at once and one proven won for him is passed over while another remains. With
-    ``forced`` (root of a full search) a visited child below ``sqrt(forced_playouts * P * N)`` visits comes first.
+    ``forced`` (root of a full search) a visited child below ``sqrt(forced_playouts * P * (N - 1))`` visits comes first, N - 1
+    being the visits of all children.
     """
     visits = ints[node, VISITS]
     mass = np.float32(0.0)
@@ -217,7 +218,7 @@ def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forc
             floor_visits = max(n - forced_visits, 0.0)
             # fewest visits that keep the score below the best child's
             gap = target - q
-            needed = scale * prior / gap - 1.0 if gap > 0.0 else n
+            needed = min(n, scale * prior / gap - 1.0) if gap > 0.0 else n
             kept = min(n, max(floor_visits, math.ceil(needed)))
             out[action] = kept if kept > 1.0 else 0.0
     total = np.float32(0.0)
