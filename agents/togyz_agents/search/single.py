@@ -373,7 +373,8 @@ class SingleSearch:
                 if ints[node, CHILD + a] >= 0
             ]
         for node, path in paths if 0 <= plies <= 2 else []:
-            if ints[node, VISITS] > 0 and np.array_equal(state_of(bytes_, node), state):
+            finished = proof_of(int(ints[node, STATUS])) != UNKNOWN and plies_of(int(ints[node, STATUS])) == 0
+            if ints[node, VISITS] > 0 and not finished and np.array_equal(state_of(bytes_, node), state):
                 return path
         return None
 

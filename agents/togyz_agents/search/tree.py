@@ -212,7 +212,10 @@ def prove(ints: np.ndarray, node: int, action: int, child_status: int) -> bool:
 
 @kernel
 def backup(ints: np.ndarray, floats: np.ndarray, node: int, value: float, solver: bool) -> None:
-    """Add ``value``, for the side to move at ``node``, to it and to all above; with ``solver`` carry proofs upwards."""
+    """Add ``value``, for the side to move at ``node``, to it and to all above; with ``solver`` carry proofs upwards.
+
+    From a node that this simulation proves on, the proven value goes up instead.
+    """
     v = float32(value)
     proven = solver and proof_of(ints[node, STATUS]) != UNKNOWN
     while True:
@@ -234,15 +237,22 @@ def backup(ints: np.ndarray, floats: np.ndarray, node: int, value: float, solver
 
 @kernel
 def keep_subtree(ints: np.ndarray, action: int, remap: np.ndarray) -> bool:
-    """Make the root's child by ``action`` the new root, keep what hangs below it, drop the rest; False if it was never evaluated.
+    """Make the root's child by ``action`` the new root, keep what hangs below it, drop the rest.
+
+    False, with nothing changed, if that child was never evaluated; the position of a finished game never is.
 
     Children stand behind their parents, so one ascending pass moves every kept node to a free place before it.
 
     Args:
         remap: ``int32[N]``, scratch.
     """
+    if ints[ROOT, VISITS] == 0:  # its links are those of an earlier tree
+        return False
     new_root = ints[ROOT, CHILD + action]
     if new_root < 0 or ints[new_root, VISITS] == 0:
+        return False
+    status = ints[new_root, STATUS]
+    if proof_of(status) != UNKNOWN and plies_of(status) == 0:
         return False
     size = ints[ROOT, SIZE]
     root_ply = ints[ROOT, ROOT_PLY]
