@@ -44,7 +44,13 @@ from togyz_env.rng import new_streams
 from togyz_env.rules import HOLES, STATE_SIZE, TO_MOVE, kernel
 
 Evaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""``(states uint8[B, 23]) -> (policy_logits float32[B, 9], value float32[B])``, both for the side to move."""
+"""``(states uint8[B, 23]) -> (policy_logits float32[B, 9], value float32[B])``, both for the side to move.
+
+The value is in [-1, 1]; an illegal action's logit is -inf, and some legal action's is not.
+"""
+
+LARGEST_VALUE = 1.001
+"""Above 1 by what rounding explains."""
 
 PROOFS = {UNKNOWN: "", LOSS: "loss", DRAW: "draw", WIN: "win"}
 
@@ -65,8 +71,8 @@ def softmax(logits: np.ndarray, policy: np.ndarray) -> None:
 
 @kernel
 def is_usable(state: np.ndarray, logits: np.ndarray, value: float) -> bool:
-    """Tell whether an evaluation is finite and leaves some legal action possible."""
-    if not np.isfinite(value):
+    """Tell whether an evaluation is within [-1, 1], without NaN, and gives legal actions alone some probability."""
+    if not abs(value) <= LARGEST_VALUE:
         return False
     row = np.int64(state[TO_MOVE]) * HOLES
     some = False
@@ -199,7 +205,23 @@ class SearchResult:
 
 def unusable(state: np.ndarray) -> TogyzError:
     """The error for an evaluation that no search can use."""
-    return TogyzError(f"evaluator: NaN, infinite or all on illegal moves for state {state.tolist()}; the network is damaged")
+    return TogyzError(
+        f"evaluator: NaN, infinite or all on illegal moves for state {state.tolist()}; expected a value in [-1, 1], logits below "
+        f"+inf on legal moves and -inf on all others; the network is damaged"
+    )
+
+
+def evaluate(evaluator: Evaluator, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Call ``evaluator`` on ``states uint8[B, 23]``; return ``(logits float32[B, 9], values float32[B])`` as the kernels need them.
+
+    Raises:
+        TogyzError: its outputs have other shapes.
+    """
+    logits, values = (np.ascontiguousarray(output, np.float32) for output in evaluator(states))
+    count = len(states)
+    if logits.shape != (count, HOLES) or values.shape != (count,):
+        raise TogyzError(f"evaluator: shapes {logits.shape} and {values.shape}; expected {(count, HOLES)} and {(count,)}")
+    return logits, values
 
 
 @dataclass
@@ -237,8 +259,10 @@ class BatchedSearch:
         policy is known: no visits, and the action of the highest prior.
 
         Raises:
-            TogyzError: on a negative number of simulations, or when the evaluator returns NaN or no legal move.
+            TogyzError: states of another shape, a negative number of simulations, or an evaluator that breaks its contract.
         """
+        if states.ndim != 2 or states.shape[1] != STATE_SIZE:
+            raise TogyzError(f"states: shape {states.shape}; expected (B, {STATE_SIZE})")
         if simulations < 0:
             raise TogyzError(f"simulations: {simulations} is below 0")
         count = states.shape[0]
@@ -257,7 +281,7 @@ class BatchedSearch:
             n = gather(tree, budgets, self._params, self.explore, self._cache, leaf_slot, leaf_node, leaf_state)
             if n == 0:
                 break
-            logits, values = self.evaluator(leaf_state[:n])
+            logits, values = evaluate(self.evaluator, leaf_state[:n])
             self.evaluations += n
             bad = absorb(tree, self._params, streams, self.explore, self._cache, n, leaf_slot, leaf_node, logits, values)
             if bad >= 0:
