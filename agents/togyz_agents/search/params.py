@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from togyz_env.errors import ConfigError
 from togyz_env.position import Ruleset
 from togyz_env.rules import HOLES
+
+LARGEST = 1e9
+"""Of a setting. Scores are float32 and must stay finite: a search would not end on NaN."""
 
 
 class SearchParams(NamedTuple):
@@ -68,14 +70,13 @@ class SearchConfig:
     def __post_init__(self) -> None:
         """Refuse values that no search can use."""
         for name in ("exploration", "root_temperature", "exploration_base", "noise_alpha", "gumbel_scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is not a number above 0")
+            if not 0 < getattr(self, name) <= LARGEST:
+                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is not above 0 and at most {LARGEST:g}")
         for name in ("fpu_reduction", "exploration_growth", "forced_playouts", "gumbel_visit_offset"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is not a number from 0")
+            if not 0 <= getattr(self, name) <= LARGEST:
+                raise ConfigError(f"search.{name}: {getattr(self, name)!r} is not between 0 and {LARGEST:g}")
         if not 0 <= self.noise_fraction <= 1:
             raise ConfigError(f"search.noise_fraction: {self.noise_fraction!r} is not between 0 and 1")
-
         if not 1 <= self.gumbel_actions <= HOLES:
             raise ConfigError(f"search.gumbel_actions: {self.gumbel_actions!r} is not between 1 and {HOLES}")
 
