@@ -176,8 +176,8 @@ def test_a_game_begins_after_none_to_three_random_plies() -> None:
     assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
 
 
-def test_a_sample_takes_48_bytes() -> None:
-    assert SAMPLE.itemsize == 48
+def test_a_sample_takes_49_bytes() -> None:
+    assert SAMPLE.itemsize == 49
 
 
 # 3

@@ -112,16 +112,19 @@ class ReplayConfig:
     """Which samples are trained on."""
 
     capacity: int = 2_000_000
-    """Samples kept, 48 bytes each; the oldest go first."""
+    """Samples kept, 49 bytes each; the oldest go first."""
     window: float = 0.5
     """Share of all samples so far that is drawn from: the newer half."""
     minimum: int = 30_000
     """The window never holds fewer samples than this (or all there are)."""
+    surprise: float = 0.0
+    """Share of the samples' weight that follows the search's surprise over the network (KataGo 0.5)."""
 
     def __post_init__(self) -> None:
         """Refuse an empty window."""
         _require(self.capacity >= 1, "replay.capacity", self.capacity, "at least 1")
         _require(0 < self.window <= 1, "replay.window", self.window, "above 0 and at most 1")
+        _require(0 <= self.surprise <= 1, "replay.surprise", self.surprise, "between 0 and 1")
         _require(self.minimum >= 1, "replay.minimum", self.minimum, "at least 1")
 
 
@@ -319,28 +322,41 @@ def override(config: Config, arguments: list[str]) -> Config:
         ConfigError: on an unknown key or a value that does not fit.
     """
     screen = io.StringIO()
+    prog = "train.py [--config FILE] [--resume RUN]"
     try:
         with contextlib.redirect_stderr(screen):
-            return tyro.cli(Config, default=config, args=arguments, prog="train.py [--config FILE] [--resume RUN]")
+            changed, unknown = tyro.cli(Config, default=config, args=arguments, prog=prog, return_unknown_args=True)
     except SystemExit as stop:
         if not stop.code:
             raise
-    lines = [line.strip("│ ") for line in screen.getvalue().splitlines() if line.startswith("│")]
-    rule = next((i for i, line in enumerate(lines) if line.startswith("─")), len(lines))
-    message = re.sub(r"^Error parsing (?!--)[^:]+: ", "", " ".join(lines[:rule]))  # our own messages name the key themselves
-    raise ConfigError(f"command line: {message}{_advice(arguments) if 'Unrecognized' in message else ''}")
+        raise ConfigError(f"command line: {_message_in(screen.getvalue())}") from None
+    if unknown:
+        raise ConfigError(f"command line: unknown {unknown[0]!r}; {_advice(unknown[0])}")
+    return changed
 
 
-def _advice(arguments: list[str]) -> str:
-    """What would have been right instead of the first argument that is no key."""
+def _message_in(box: str) -> str:
+    """The message of a box as tyro draws it: between the title and a rule, with or without a frame."""
+    parts: list[list[str]] = [[]]
+    for line in box.splitlines():
+        text = line.strip(" │")
+        if text.startswith("╭") or not text.strip("-─╰╯"):
+            parts.append([])
+        else:
+            parts[-1].append(text)
+    message = " ".join(next((part for part in parts[1:] if part), parts[0]))
+    return re.sub(r"^Error parsing (?!--)[^:]+: ", "", message)  # our own messages name the key themselves
+
+
+def _advice(argument: str) -> str:
+    """What would have been right instead of an ``argument`` that is no key."""
     flags = [f"--{key.replace('_', '-')}" for key in keys()]
-    for argument in arguments:
-        flag = argument.partition("=")[0].replace("_", "-")
-        if flag.startswith("--") and flag not in flags and flag.replace(".no-", ".") not in flags:
-            last = flag.lstrip("-").rpartition(".")[2]
-            near = [known for known in flags if known.rpartition(".")[2] == last] or difflib.get_close_matches(flag, flags, 1)
-            return f"; did you mean {' or '.join(near)}?" if near else "; --help lists the keys"
-    return "; --help lists the keys, --config takes a file"
+    flag = argument.partition("=")[0].replace("_", "-")
+    if not flag.startswith("--"):
+        return "expected --key value, --switch or --no-switch (--help lists them), or --config FILE"
+    same_name = [known for known in flags if known.rpartition(".")[2] == flag.lstrip("-").rpartition(".")[2]]
+    near = same_name or difflib.get_close_matches(flag, flags, 1)
+    return f"did you mean {' or '.join(near)}?" if near else "--help lists the keys"
 
 
 def keys(cls: type = Config, prefix: str = "") -> list[str]:
@@ -389,10 +405,10 @@ def _build(annotation: Any, value: object, key: str) -> Any:
         for name, item in value.items():
             path = f"{key}.{name}" if key else str(name)
             if name not in fields:
-                near = difflib.get_close_matches(str(name), list(fields), 1)
-                raise ConfigError(
-                    f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}")
-                )
+                elsewhere = [known for known in keys() if known.rpartition(".")[2] == name]
+                near = difflib.get_close_matches(str(name), list(fields), 1) or elsewhere
+                hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(fields)}"
+                raise ConfigError(f"{path}: unknown key; {hint}")
             arguments[name] = _build(fields[name], item, path)
         return typing.cast(Any, annotation)(**arguments)
     origin, options = typing.get_origin(annotation), typing.get_args(annotation)

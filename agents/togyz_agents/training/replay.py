@@ -1,4 +1,4 @@
-"""The replay: the newest samples in a ring, 48 bytes each."""
+"""The replay: the newest samples in a ring, 49 bytes each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import numpy as np
 
 from togyz_agents.training.config import ReplayConfig
 from togyz_agents.training.samples import SAMPLE
+
+LARGEST_WEIGHT = 4.0
+"""A surprising sample is drawn at most so many times as often as an average one."""
 
 
 class Replay:
@@ -20,6 +23,7 @@ class Replay:
         self._config = config
         self._ring = np.zeros(config.capacity, SAMPLE)
         self.total = 0
+        self._mean_surprise = 1.0
 
     def configure(self, config: ReplayConfig) -> None:
         """Take over the settings of a stage; the capacity stays."""
@@ -36,13 +40,34 @@ class Replay:
         first = self.total + len(samples) - len(kept)
         self._ring[np.arange(first, first + len(kept)) % capacity] = kept
         self.total += len(samples)
+        newest = self._ring[(self.total - 1 - np.arange(self.window())) % capacity]
+        surprises = newest["surprise"][newest["full"] == 1]
+        self._mean_surprise = max(1.0, float(surprises.mean())) if len(surprises) else 1.0
 
     def window(self) -> int:
         """Number of newest samples that are trained on: a share of all so far, within what is held."""
         return min(len(self), max(self._config.minimum, int(self._config.window * self.total)))
 
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
-        """Draw ``SAMPLE[count]`` uniformly with replacement from the window."""
+        """Draw ``SAMPLE[count]`` from the window with replacement.
+
+        With ``surprise`` above 0 the samples of full searches have weight ``1 - surprise + surprise * theirs / mean``, all others 1
+        (policy surprise weighting, KataGo's method notes), by rejection.
+        """
+        share = self._config.surprise
+        if share == 0.0:
+            return self._pick(count, generator)
+        drawn: list[np.ndarray] = []
+        missing = count
+        while missing > 0:
+            rows = self._pick(int(LARGEST_WEIGHT * missing) + 1, generator)
+            weight = np.where(rows["full"] == 1, 1.0 - share + share * rows["surprise"] / self._mean_surprise, 1.0)
+            kept = rows[generator.random(len(rows)) * LARGEST_WEIGHT < weight][:missing]
+            drawn.append(kept)
+            missing -= len(kept)
+        return np.concatenate(drawn)
+
+    def _pick(self, count: int, generator: np.random.Generator) -> np.ndarray:
         newest = self.total - 1
         return self._ring[(newest - generator.integers(self.window(), size=count)) % len(self._ring)]
 

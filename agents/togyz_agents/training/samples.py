@@ -1,4 +1,4 @@
-"""The sample: one position of a self-play game with everything that a learner wants of it, in 48 bytes."""
+"""The sample: one position of a self-play game with everything that a learner wants of it, in 49 bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SAMPLE = np.dtype(
         ("value", "<i2"),  # the search's root value for the side to move, times VALUE_SCALE
         ("margin", "<i2"),  # final stones of the side to move minus the opponent's
         ("outcome", "i1"),  # +1, 0, -1 for the side to move
+        ("surprise", "u1"),  # divergence of the search's policy from the network's, in nats times SURPRISE_SCALE, at most 255
     ]
 )
 POLICY_SCALE = 65535
 VALUE_SCALE = 32767
+SURPRISE_SCALE = 64

@@ -9,6 +9,7 @@ stay: ``WorkerState`` is all that a resumed run needs to go on exactly as an uni
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -27,10 +28,23 @@ from togyz_agents.search.puct import (
     root_policy,
     root_value,
 )
-from togyz_agents.search.tree import ROOT, STATUS, VISITS, WIN, Tree, expand, keep_subtree, new_tree, plant, proof_of, state_of
+from togyz_agents.search.tree import (
+    PRIOR,
+    ROOT,
+    STATUS,
+    VISITS,
+    WIN,
+    Tree,
+    expand,
+    keep_subtree,
+    new_tree,
+    plant,
+    proof_of,
+    state_of,
+)
 from togyz_agents.search.tree import backup as backup_
 from togyz_agents.training.config import Config
-from togyz_agents.training.samples import POLICY_SCALE, SAMPLE, VALUE_SCALE
+from togyz_agents.training.samples import POLICY_SCALE, SAMPLE, SURPRISE_SCALE, VALUE_SCALE
 from togyz_env.batch import random_action
 from togyz_env.errors import CheckpointError
 from togyz_env.rng import below, new_streams, uniform
@@ -63,6 +77,7 @@ class Games(NamedTuple):
         recorded: ``int32[G]``, samples of the game so far.
         sample: ``SAMPLE[G, max_plies]``, the first ``recorded`` of each row are in use.
         full: ``uint8[G]``, whether the search in progress is a full one.
+        prior: ``float32[G, 9]``, the network's policy at the root, before temperature and noise.
         visits_before: ``int32[G]``, root visits that the search in progress inherited.
         stream: ``uint64[G]``, the random stream of each slot.
     """
@@ -72,6 +87,7 @@ class Games(NamedTuple):
     recorded: np.ndarray
     sample: np.ndarray
     full: np.ndarray
+    prior: np.ndarray
     visits_before: np.ndarray
     stream: np.ndarray
 
@@ -94,6 +110,24 @@ def new_game(games: Games, g: int, play_params: PlayParams, playout: bool) -> No
 
 
 @kernel
+def open_root(ints: np.ndarray, floats: np.ndarray, games: Games, g: int, params: SearchParams) -> None:
+    """Note the network's policy at the expanded root of slot ``g``, then let a full search explore there."""
+    for action in range(HOLES):
+        games.prior[g, action] = floats[ROOT, PRIOR + action]
+    prepare_root(ints, floats, params, games.stream, g, games.full[g] == 1)
+
+
+@kernel
+def surprise(policy: np.ndarray, prior: np.ndarray) -> int:
+    """Divergence of ``policy`` from ``prior`` (both ``float32[9]``) as a sample stores it."""
+    nats = 0.0
+    for action in range(HOLES):
+        if policy[action] > 0.0:
+            nats += policy[action] * math.log(policy[action] / max(np.float64(prior[action]), 1e-9))
+    return int(min(255.0, max(0.0, nats * SURPRISE_SCALE)))
+
+
+@kernel
 def begin_search(
     ints: np.ndarray,
     floats: np.ndarray,
@@ -108,7 +142,7 @@ def begin_search(
     games.full[g] = uniform(games.stream, g) < play_params.full_share
     if kept:
         games.visits_before[g] = ints[ROOT, VISITS]
-        prepare_root(ints, floats, params, games.stream, g, games.full[g] == 1)
+        open_root(ints, floats, games, g, params)
     else:
         games.visits_before[g] = 0
         plant(ints, floats, bytes_, games.state[g], games.ply[g], params.playout, params.max_plies)
@@ -154,6 +188,7 @@ def finish_search(
         sample.policy[a] = round(policy[a] * POLICY_SCALE)
     sample.value = round(root_value(ints, floats, params) * VALUE_SCALE)
     sample.action = action
+    sample.surprise = surprise(policy, games.prior[g])
     sample.margin = 0  # until the game ends
     sample.outcome = 0
     games.recorded[g] += 1
@@ -216,7 +251,7 @@ def advance(
                 if place >= 0:
                     expand(ints, floats, bytes_, ROOT, cache.policy[place])
                     backup_(ints, floats, ROOT, cache.value[place], params.solver)
-                    prepare_root(ints, floats, params, games.stream, g, full)
+                    open_root(ints, floats, games, g, params)
                     continue
             if node != NO_LEAF:
                 leaf_slot[leaves] = g
@@ -267,8 +302,8 @@ def absorb_leaves(
     if bad < 0:
         for i in range(count):
             g = leaf_slot[i]
-            if leaf_node[i] == ROOT and games.full[g] == 1:
-                prepare_root(tree.ints[g], tree.floats[g], params, games.stream, g, True)
+            if leaf_node[i] == ROOT:
+                open_root(tree.ints[g], tree.floats[g], games, g, params)
     return bad
 
 
@@ -336,6 +371,7 @@ class SelfPlayWorker:
             recorded=np.zeros(slots, np.int32),
             sample=np.zeros((slots, config.rules.max_plies), SAMPLE),
             full=np.zeros(slots, np.uint8),
+            prior=np.zeros((slots, HOLES), np.float32),
             visits_before=np.zeros(slots, np.int32),
             stream=new_streams(seed, slots),
         )
