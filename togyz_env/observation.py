@@ -3,8 +3,11 @@
 | name | size | content |
 |---|---|---|
 | ``plain`` | 40 | stones in the 18 holes (/16), own and opposing tuzdyk one-hot (9 + 9), both kazans and both rows' stones (/81) |
-| ``rules`` | 598 | ``plain``; the stone count of each hole in one of 11 buckets (18 x 11); where a move from each hole would |
-|           |     | end (18 x 18); the stones it would capture (18, /16); whether it would make a tuzdyk (18) |
+| ``counts`` | 652 | ``plain``, and the count of each hole one-hot: 0 to 31 singly, then even and odd (18 x 34) |
+| ``rules`` | 598 | ``plain``; the count of each hole in one of 11 buckets (18 x 11); where a move from it would end (18 x 18); |
+|  |  | the stones it would capture (18, /16); whether it would make a tuzdyk (18) |
+| ``tactics`` | 652 | ``rules``; the most stones that the other row could capture in each hole (18, /16), whether it could make a |
+|  |  | tuzdyk there (18); for each move the largest capture in reply (9, /16), whether a reply makes a tuzdyk (9) |
 
 Holes stand in sowing order from the mover's hole 1: 0..8 are his, 9..17 his opponent's. What a move would do is worked out for
 both rows, as if it were that row's turn. Inputs made from the rules are what broke the learning plateau of count-only inputs:
@@ -18,7 +21,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from togyz_env.rules import CAPTURE, HOLES, KAZAN, MAKES_TUZDYK, RING, STONES, TO_MOVE, TUZDYK, int64, kernel, preview
+from togyz_env.rules import (
+    CAPTURE,
+    HOLES,
+    KAZAN,
+    MAKES_TUZDYK,
+    RING,
+    STATE_SIZE,
+    STONES,
+    TO_MOVE,
+    TUZDYK,
+    int64,
+    kernel,
+    play,
+    preview,
+)
 
 STONE_SCALE = 1.0 / 16.0
 KAZAN_SCALE = 1.0 / 81.0
@@ -30,6 +47,16 @@ _LANDING_AT = _BUCKET_AT + RING * BUCKETS
 _CAPTURE_AT = _LANDING_AT + RING * RING
 _TUZDYK_AT = _CAPTURE_AT + RING
 RULES_SIZE = _TUZDYK_AT + RING
+
+SINGLE_COUNTS = 32
+_COUNTS = SINGLE_COUNTS + 2
+COUNTS_SIZE = PLAIN_SIZE + RING * _COUNTS
+
+_THREAT_AT = RULES_SIZE
+_TUZDYK_THREAT_AT = _THREAT_AT + RING
+_REPLY_AT = _TUZDYK_THREAT_AT + RING
+_TUZDYK_REPLY_AT = _REPLY_AT + HOLES
+TACTICS_SIZE = _TUZDYK_REPLY_AT + HOLES
 
 
 @kernel
@@ -105,6 +132,83 @@ def _list_rules(state: np.ndarray, index: np.ndarray, value: np.ndarray) -> int:
 
 
 @kernel
+def _list_counts(state: np.ndarray, index: np.ndarray, value: np.ndarray) -> int:
+    """List the inputs of ``counts`` that are not 0; return how many."""
+    n = _list_plain(state, index, value)
+    own_row = int64(state[TO_MOVE]) * HOLES
+    for i in range(RING):
+        stones = int64(state[(own_row + i) % RING])
+        bucket = stones if stones < SINGLE_COUNTS else SINGLE_COUNTS + stones % 2
+        index[n] = PLAIN_SIZE + i * _COUNTS + bucket
+        value[n] = 1.0
+        n += 1
+    return n
+
+
+@kernel
+def _list_tactics(state: np.ndarray, index: np.ndarray, value: np.ndarray, after: np.ndarray, threat: np.ndarray) -> int:
+    """List the inputs of ``tactics`` that are not 0; return how many. ``after uint8[23]`` and ``threat int64[18]`` are scratch."""
+    n = _list_rules(state, index, value)
+    own_row = int64(state[TO_MOVE]) * HOLES
+    threat[:] = 0
+    for origin in range(RING):
+        if state[origin] != 0:
+            landing, event, captured = preview(state, origin)
+            if event == CAPTURE:
+                threat[landing] = max(threat[landing], captured)
+            elif event == MAKES_TUZDYK:
+                index[n] = _TUZDYK_THREAT_AT + (landing + own_row) % RING
+                value[n] = 1.0
+                n += 1
+                # two moves can aim at the same hole: list it once
+                for k in range(n - 1):
+                    if index[k] == index[n - 1]:
+                        n -= 1
+                        break
+    for i in range(RING):
+        if threat[i] != 0:
+            index[n] = _THREAT_AT + (i + own_row) % RING
+            value[n] = threat[i] * STONE_SCALE
+            n += 1
+    for action in range(HOLES):
+        if state[own_row + action] == 0:
+            continue
+        after[:] = state
+        play(after, action)
+        most = 0
+        tuzdyk = False
+        for origin in range(HOLES - own_row, 2 * HOLES - own_row):
+            if after[origin] != 0:
+                _, event, captured = preview(after, origin)
+                if event == CAPTURE:
+                    most = max(most, captured)
+                tuzdyk = tuzdyk or event == MAKES_TUZDYK
+        if most != 0:
+            index[n] = _REPLY_AT + action
+            value[n] = most * STONE_SCALE
+            n += 1
+        if tuzdyk:
+            index[n] = _TUZDYK_REPLY_AT + action
+            value[n] = 1.0
+            n += 1
+    return n
+
+
+@kernel
+def _list_counts_batch(states: np.ndarray, index: np.ndarray, value: np.ndarray, count: np.ndarray) -> None:
+    for b in range(states.shape[0]):
+        count[b] = _list_counts(states[b], index[b], value[b])
+
+
+@kernel
+def _list_tactics_batch(states: np.ndarray, index: np.ndarray, value: np.ndarray, count: np.ndarray) -> None:
+    after = np.empty(STATE_SIZE, np.uint8)
+    threat = np.empty(RING, np.int64)
+    for b in range(states.shape[0]):
+        count[b] = _list_tactics(states[b], index[b], value[b], after, threat)
+
+
+@kernel
 def _list_plain_batch(states: np.ndarray, index: np.ndarray, value: np.ndarray, count: np.ndarray) -> None:
     for b in range(states.shape[0]):
         count[b] = _list_plain(states[b], index[b], value[b])
@@ -169,18 +273,24 @@ class Encoder:
         return out
 
 
-def _encoder(name: str, size: int, kernel_: Lister, active: int) -> Encoder:
+def _encoder(name: str, size: int, kernel_: Lister, active: int, stones: tuple[int, ...] = ()) -> Encoder:
+    """An encoder whose inputs lie in 0..1, but for counts of stones: the holes, and the 18 (replies: 9) from each of ``stones`` on."""
     high = np.ones(size, np.float32)
     high[:RING] = STONES * STONE_SCALE
     high[2 * RING : PLAIN_SIZE] = STONES * KAZAN_SCALE
-    if size == RULES_SIZE:
-        high[_CAPTURE_AT:_TUZDYK_AT] = STONES * STONE_SCALE
+    for at in stones:
+        high[at : at + (HOLES if at == _REPLY_AT else RING)] = STONES * STONE_SCALE
     return Encoder(name, size, np.zeros(size, np.float32), high, kernel_, active)
 
 
 _PLAIN_ACTIVE = RING + 2 + 4
+_RULES_ACTIVE = _PLAIN_ACTIVE + 3 * RING
 
 ENCODERS: dict[str, Encoder] = {
     "plain": _encoder("plain", PLAIN_SIZE, _list_plain_batch, _PLAIN_ACTIVE),
-    "rules": _encoder("rules", RULES_SIZE, _list_rules_batch, _PLAIN_ACTIVE + 3 * RING),
+    "rules": _encoder("rules", RULES_SIZE, _list_rules_batch, _RULES_ACTIVE, (_CAPTURE_AT,)),
+    "counts": _encoder("counts", COUNTS_SIZE, _list_counts_batch, _PLAIN_ACTIVE + RING),
+    "tactics": _encoder(
+        "tactics", TACTICS_SIZE, _list_tactics_batch, _RULES_ACTIVE + 2 * RING + 2 * HOLES + 1, (_CAPTURE_AT, _THREAT_AT, _REPLY_AT)
+    ),
 }
