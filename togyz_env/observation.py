@@ -274,7 +274,7 @@ class Encoder:
 
 
 def _encoder(name: str, size: int, kernel_: Lister, active: int, stones: tuple[int, ...] = ()) -> Encoder:
-    """An encoder whose inputs lie in 0..1, but for counts of stones: the holes, and the 18 (replies: 9) from each of ``stones`` on."""
+    """An encoder with inputs in 0..1, but for counts of stones: the holes, and the 18 (replies: 9) from each of ``stones`` on."""
     high = np.ones(size, np.float32)
     high[:RING] = STONES * STONE_SCALE
     high[2 * RING : PLAIN_SIZE] = STONES * KAZAN_SCALE
