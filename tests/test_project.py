@@ -41,6 +41,7 @@ LAYERS = (
     ("togyz_agents.players", "togyz_agents.export"),
     ("togyz_agents.tournament",),
     ("togyz_agents.training", "togyz_agents.web"),
+    ("togyz_agents.benchmark",),
     ("scripts",),
 )
 RULES_LAYER = {"togyz_env.rules", "togyz_env.errors"}

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.table import Table
 
 from togyz_agents.evaluator import NetworkEvaluator, fastest_precision, one_torch_thread, uniform_evaluator
 from togyz_agents.network import Network, NetworkConfig
@@ -52,6 +51,9 @@ PACKAGES = ("togyz", "numpy", "numba", "torch", "gymnasium")
 
 SELFPLAY_LENGTH = 2.0
 """Searches of many games begin together and end together, so self-play is measured over more than one of these waves."""
+
+RATIO = "of evaluations/s alone"
+"""Unit of self-play's simulations/s over the evaluations/s alone: of the best rates, and the median over the repeats."""
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +187,7 @@ def environment(plan: Plan) -> list[Figure]:
                 env.step(action)
             return len(actions)
 
-        tasks.append(Task(f"Gymnasium, observation {observation!r}", "steps/s", repeatedly(step)))
+        tasks.append(Task(f"Gymnasium, observation {observation}", "steps/s", repeatedly(step)))
     return measure_tasks("environment", tasks, plan)[0]
 
 
@@ -220,7 +222,9 @@ def evaluator(plan: Plan) -> list[Figure]:
     tasks = []
     for config, precision, batch in product(plan.networks, plan.precisions, plan.batches):
         evaluate = NetworkEvaluator(Network(config), precision=precision)
-        tasks.append(Task(f"{_name(config)}, {precision}, batch {batch}", "evaluations/s", _evaluate(evaluate, states[:batch])))
+        tasks.append(
+            Task(f"network {_name(config)} {precision}, batch {batch}", "evaluations/s", _evaluate(evaluate, states[:batch]))
+        )
     return measure_tasks("evaluator", tasks, plan)[0]
 
 
@@ -234,20 +238,20 @@ def selfplay(plan: Plan) -> list[Figure]:
         for slots, count in product(plan.slots, plan.workers):
             evaluators = [NetworkEvaluator(network, precision=precision) for _ in range(count)]
             states = random_states(slots, seed=1, plies=PLIES)
-            setting = f"{_name(network.config)}, {precision}, batch {slots}"
+            setting = f"{_name(network.config)} {precision}, batch {slots}"
             alone = len(tasks)
             work = _together(pool, [_evaluate(evaluate, states) for evaluate in evaluators])
-            tasks.append(Task(f"evaluations alone, {setting}", "evaluations/s", work, count, SELFPLAY_LENGTH))
+            tasks.append(Task(f"evaluations alone, network {setting}", "evaluations/s", work, count, SELFPLAY_LENGTH))
             for saving in SAVINGS:
                 players = [_play(_worker(plan, slots, saving, evaluate, seed)) for seed, evaluate in enumerate(evaluators)]
                 ratios.append((len(tasks), alone))
-                name = f"self-play, {setting}, {saving}"
+                name = f"self-play, network {setting}, {saving}"
                 tasks.append(Task(name, "simulations/s", _together(pool, players), count, SELFPLAY_LENGTH))
         figures, rates = measure_tasks("selfplay", tasks, plan)
-    for mine, alone in ratios:
-        ratio = rates[:, mine] / rates[:, alone]
-        what = f"{tasks[mine].what}: simulations for each evaluation alone"
-        figures.append(Figure("selfplay", what, "ratio", tasks[mine].threads, float(ratio.max()), float(np.median(ratio))))
+    for mine, alone in reversed(ratios):
+        best = figures[mine].best / figures[alone].best
+        median = float(np.median(rates[:, mine] / rates[:, alone]))
+        figures.insert(mine + 1, dataclasses.replace(figures[mine], unit=RATIO, best=best, median=median, first=0.0))
     return figures
 
 
@@ -263,7 +267,7 @@ def training(plan: Plan) -> list[Figure]:
             learner.train(replay, 4, 0.5)
             return 4 * batch
 
-        tasks.append(Task(f"training, {_name(plan.networks[0])}, batch {batch}", "samples/s", repeatedly(step)))
+        tasks.append(Task(f"training, network {_name(plan.networks[0])}, batch {batch}", "samples/s", repeatedly(step)))
     return measure_tasks("training", tasks, plan)[0]
 
 
@@ -302,7 +306,7 @@ def measure(plan: Plan | None = None, only: Sequence[str] = ()) -> list[Figure]:
 
 
 def _name(config: NetworkConfig) -> str:
-    return f"network {config.width}x{config.blocks} {config.encoder!r}"
+    return f"{config.width}x{config.blocks} {config.encoder}"
 
 
 def _evaluate(evaluator: Evaluator, states: np.ndarray) -> Work:
@@ -327,7 +331,8 @@ def _together(pool: ThreadPoolExecutor, works: list[Work]) -> Work:
     """Do ``works`` at the same time and add their rates."""
 
     def work(seconds: float) -> float:
-        return sum(pool.map(lambda one: one(seconds), works))
+        rates: list[float] = list(pool.map(lambda one: one(seconds), works))
+        return sum(rates)
 
     return work
 
@@ -402,22 +407,24 @@ def to_dict(figures: list[Figure], plan: Plan, of: dict[str, Any]) -> dict[str, 
     }
 
 
-def to_table(figures: list[Figure], plan: Plan) -> Table:
+def to_text(figures: list[Figure], plan: Plan) -> str:
     """The figures as a table for people."""
-    title = f"best and median of {plan.repeats} repeats; first: seconds of the first call, with compiling or loading"
-    table = Table(title=title, title_justify="left")
-    for name in ("what", "unit", "threads", "best", "median", "first"):
-        table.add_column(name, justify="left" if name in ("what", "unit") else "right")
-    for before, figure in zip([None, *figures], figures):
-        if before is not None and before.group != figure.group:
-            table.add_section()
-        digits = ".2f" if figure.unit == "ratio" else ",.0f"
-        table.add_row(
-            figure.what,
-            figure.unit,
-            str(figure.threads or ""),
-            format(figure.best, digits),
-            format(figure.median, digits),
-            f"{figure.first:.1f}" if figure.first else "",
+    rows = [("", "best", "median", "unit", "threads", "first call")]
+    for before, figure in zip([figures[0], *figures], figures):
+        if before.group != figure.group:
+            rows.append(("",) * 6)
+        digits = ".2f" if figure.unit == RATIO else ",.0f"
+        first = f"{figure.first:.1f} s" if figure.first else ""
+        rows.append(
+            (figure.what, format(figure.best, digits), format(figure.median, digits), figure.unit, str(figure.threads or ""), first)
         )
-    return table
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column in (0, 3) else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))
+        )
+        for row in rows
+    ]
+    lengths = f"{plan.seconds:g} s (self-play {SELFPLAY_LENGTH * plan.seconds:g} s)"
+    lines += ["", f"{plan.repeats} repeats of {lengths}; the first call compiles or loads what is not there yet"]
+    return "\n".join(line.rstrip() for line in lines)

@@ -10,8 +10,9 @@ import numpy as np
 from togyz_agents.agent import Clock
 from togyz_agents.evaluator import NetworkEvaluator, one_torch_thread
 from togyz_agents.network import Network, load_network
-from togyz_agents.search.batched import BatchedSearch, Evaluator
+from togyz_agents.search.batched import BatchedSearch
 from togyz_agents.search.params import SearchConfig
+from togyz_agents.search.single import Analysis, SingleSearch
 from togyz_env.errors import CheckpointError, ConfigError
 from togyz_env.position import Position, Ruleset
 
@@ -30,9 +31,13 @@ def find_network(run: Path) -> Path:
 class AlphaZeroAgent:
     """Plays the move that a search of ``sims`` simulations likes best; no noise, no temperature.
 
+    ``select`` keeps its tree from move to move and evaluates several leaves at once (``SingleSearch``); ``select_batch`` searches
+    each of many games afresh, one leaf a game and step.
+
     Args:
         run: a run directory, a checkpoint directory or a network's .safetensors file.
-        sims: simulations for each move; 1 plays the network's first choice.
+        sims: simulations for each move; 1 plays the network's first choice. A clock that gives the time for a move replaces it in
+            ``select``.
         device: where the network runs.
         precision: of the network: float32, bfloat16, float16 or auto (measured, takes a second).
         end: the end rule that the search assumes.
@@ -64,17 +69,26 @@ class AlphaZeroAgent:
         agent._begin(NetworkEvaluator(network, device, "float32"), sims, ruleset or Ruleset(), name)
         return agent
 
-    def _begin(self, evaluator: Evaluator, sims: int, ruleset: Ruleset, name: str) -> None:
+    def _begin(self, evaluator: NetworkEvaluator, sims: int, ruleset: Ruleset, name: str) -> None:
         self.name = name
         self._sims = sims
         self._search = BatchedSearch(evaluator, SearchConfig(), ruleset)
+        self._single = SingleSearch(evaluator.outputs, SearchConfig(), ruleset)
 
     def new_game(self, seed: int) -> None:
-        """Nothing to forget: each search starts afresh and draws no random numbers."""
+        """Drop the last game's tree; a search draws no random numbers."""
+        self._single.forget()
 
     def select(self, position: Position, history: Sequence[Position], clock: Clock | None) -> int:
-        """Return the hole 1..9 that the search prefers."""
-        return int(self.select_batch(position.state[None], np.array([position.ply], np.int32))[0])
+        """Return the hole 1..9 that the search prefers, by ``sims`` or by the clock."""
+        return self.analyse(position, clock).action + 1
+
+    def analyse(self, position: Position, clock: Clock | None = None) -> Analysis:
+        """What the search of ``select`` finds out about ``position``."""
+        seconds = None if clock is None else _time_for_a_move(clock)
+        with one_torch_thread():
+            simulations = self._sims if seconds is None else None
+            return self._single.run(position.state, position.ply, simulations=simulations, seconds=seconds)
 
     def select_batch(self, states: np.ndarray, plies: np.ndarray) -> np.ndarray:
         """Return ``int64[B]``: the hole 1..9 to play in each of ``states uint8[B, 23]``, ``plies int32[B]`` into their games."""
@@ -83,3 +97,12 @@ class AlphaZeroAgent:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _time_for_a_move(clock: Clock) -> float | None:
+    """Seconds to spend on one move: the move's own time, or a fair share of what remains; None without a limit."""
+    if clock.move_time is not None:
+        return clock.move_time
+    if clock.remaining is None:
+        return None
+    return max(0.0, min(clock.remaining / 30 + 0.8 * (clock.increment or 0.0), 0.5 * clock.remaining))
