@@ -112,7 +112,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
     ## Arguments
     - ``end``: "majority" (default) or "playout", which plays on after 82.
     - ``max_plies``: ply limit, 2000 by default; games can go round in circles.
-    - ``observation``: name of the encoder, "plain" (default) or "rules".
+    - ``observation``: name of the encoder, a key of ``togyz_env.observation.ENCODERS``; "plain" by default.
     - ``opponent``: an agent (``new_game``, ``select``, ``close``), the description of one ("random"), or a function
       ``Position -> hole``. None by default.
     - ``agent_side``: "white" (default), "black" or "random", the agent's side when there is an opponent.
