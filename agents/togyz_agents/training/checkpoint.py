@@ -62,7 +62,12 @@ def save(
     temporary = parent / f".{final.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    payload = state | {"format": FORMAT, "workers": [_tensors(worker) for worker in workers], "replay total": replay.total}
+    payload = state | {
+        "format": FORMAT,
+        "workers": [_tensors(worker) for worker in workers],
+        "replay total": replay.total,
+        "replay held": len(replay),
+    }
     torch.save(payload, temporary / "state.pt")
     np.save(temporary / "replay.npy", replay.contents())
     save_network(network, temporary / NETWORK_FILE, iteration=str(number))
@@ -79,8 +84,9 @@ def save(
 
 
 def checkpoints(run: Path) -> list[Path]:
-    """The complete checkpoints of ``run``, oldest first."""
-    return sorted(path for path in (run / "checkpoints").glob("[0-9]*") if path.is_dir())
+    """The complete checkpoints of ``run``, oldest first; directories with other names (a temporary one, a copy) are none."""
+    found = (path for path in (run / "checkpoints").glob("[0-9]*") if path.name.isdecimal() and path.is_dir())
+    return sorted(found, key=lambda path: int(path.name))
 
 
 def load(run: Path) -> tuple[dict[str, Any], list[WorkerState], np.ndarray]:
@@ -94,23 +100,37 @@ def load(run: Path) -> tuple[dict[str, Any], list[WorkerState], np.ndarray]:
         raise CheckpointError(
             f"resume: no checkpoint in {str(run / 'checkpoints')!r}; expected a run directory made by scripts/train.py"
         )
-    path = found[-1] / "state.pt"
     advice = f"remove {str(found[-1])!r} to go on from the one before" if len(found) > 1 else "start a new run"
+    path = found[-1] / "state.pt"
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"resume: cannot read {str(path)!r} ({str(error).splitlines()[0]}); {advice}") from None
+    except Exception as error:  # unpickling a damaged or foreign file can raise nearly anything
+        raise _unreadable(path, error, advice) from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         kind = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise CheckpointError(f"resume: {str(path)!r} has format {kind!r}, expected {FORMAT!r}; {advice}")
+    try:
+        workers = [_worker_state(worker) for worker in state["workers"]]
+        held = state.get("replay held")
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        raise _unreadable(path, error, advice) from None
     path = found[-1] / "replay.npy"
     try:
         contents = np.load(path, allow_pickle=False)
-        if contents.dtype != SAMPLE:
-            raise ValueError(f"samples of type {contents.dtype}")
-        return state, [_worker_state(worker) for worker in state["workers"]], contents
-    except (OSError, EOFError, ValueError, KeyError) as error:
-        raise CheckpointError(f"resume: cannot read {str(path)!r} ({str(error).splitlines()[0]}); {advice}") from None
+        if not isinstance(contents, np.ndarray) or contents.dtype != SAMPLE:
+            raise ValueError("these are no samples of this version")
+        if held is not None and len(contents) != held:
+            raise ValueError(f"{len(contents)} samples, not the {held} of this checkpoint")
+    except (OSError, EOFError, ValueError, TypeError) as error:
+        raise _unreadable(path, error, advice) from None
+    return state, workers, contents
+
+
+def _unreadable(path: Path, error: Exception, advice: str) -> CheckpointError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, pickle.UnpicklingError):  # its own text advises to load the file all the same
+        reason = "not a file of tensors and plain values"
+    return CheckpointError(f"resume: cannot read {str(path)!r} ({reason}); {advice}")
 
 
 def save_config(run: Path, config: Config) -> None:

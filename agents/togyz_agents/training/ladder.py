@@ -13,6 +13,7 @@ from togyz_agents.players.alphazero import AlphaZeroAgent
 from togyz_agents.tournament.match import play_match
 from togyz_agents.tournament.rating import bradley_terry_intervals, fit_bradley_terry, points_matrix
 from togyz_agents.training.config import Config
+from togyz_agents.training.metrics import drop_later
 
 FIXED = ("random", "greedy")
 
@@ -49,23 +50,19 @@ class Ladder:
         self._folder = run / "ladder"
         self._file = run / "ladder.jsonl"
         self._config = config
-        self._results: list[dict[str, object]] = []
-        if self._file.exists():
-            rows = [json.loads(line) for line in self._file.read_text().splitlines() if line.endswith("}")]
-            self._results = [row for row in rows if row["iteration"] <= iteration]
-            self._file.write_text("".join(json.dumps(row) + "\n" for row in self._results))
+        self._results = drop_later(self._file, iteration)
 
     def climb(self, network: Network, iteration: int) -> Rung:
         """Play ``network`` against random, greedy and the latest rungs; record the results and rate everybody."""
         settings = self._config.ladder
         name = f"network-{iteration:06d}"
         self._folder.mkdir(exist_ok=True)
-        earlier = sorted(path for path in self._folder.glob("network-*.safetensors") if path.stem < name)
+        earlier = sorted({row["first"] for row in self._results})
         save_network(network, self._folder / f"{name}.safetensors", iteration=str(iteration))
         player = AlphaZeroAgent.from_network(network, settings.simulations, name, self._config.rules)
         scores = {}
         recent = earlier[max(0, len(earlier) - settings.opponents) :]
-        for opponent in (*FIXED, *(path.stem for path in recent)):
+        for opponent in (*FIXED, *recent):
             if opponent in FIXED:
                 other: AlphaZeroAgent | str = opponent
             else:
@@ -84,7 +81,7 @@ class Ladder:
         index = {player: i for i, player in enumerate(names)}
         pairs, points = [], []
         for row in self._results:
-            for score in row["pair scores"]:  # type: ignore[attr-defined]  # a list of numbers, from our own file
+            for score in row["pair scores"]:
                 pairs.append((index[str(row["first"])], index[str(row["second"])]))
                 points.append(score)
         played, results = np.array(pairs), np.array(points)

@@ -5,8 +5,35 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from togyz_agents.files import replace_file
+from togyz_env.errors import CheckpointError
 
 Scalars = dict[str, float]
+
+
+def drop_later(path: Path, iteration: int) -> list[dict[str, Any]]:
+    """Drop what a JSON-lines file says of iterations behind ``iteration``, and a torn last line; return the rest.
+
+    Raises:
+        CheckpointError: a line is no such record.
+    """
+    if not path.exists():
+        return []
+    text = path.read_bytes()
+    kept, rows = b"", []
+    for number, line in enumerate(text.split(b"\n")[:-1], 1):  # whatever stands behind the last line's end is torn
+        try:
+            row = json.loads(line)
+            if row["iteration"] <= iteration:
+                rows.append(row)
+                kept += line + b"\n"
+        except (ValueError, TypeError, KeyError):
+            raise CheckpointError(f"resume: {str(path)!r}, line {number}: no JSON object with an iteration") from None
+    if kept != text:
+        replace_file(path, kept)
+    return rows
 
 
 class Metrics:
@@ -22,10 +49,7 @@ class Metrics:
         from torch.utils.tensorboard import SummaryWriter  # takes seconds to import
 
         self._file = run / "metrics.jsonl"
-        if self._file.exists():
-            lines = [line for line in self._file.read_text().splitlines() if line.endswith("}")]
-            kept = [line for line in lines if json.loads(line)["iteration"] <= iteration]
-            self._file.write_text("".join(line + "\n" for line in kept))
+        drop_later(self._file, iteration)
         self._board = SummaryWriter(str(run / "tensorboard"), purge_step=iteration + 1)
 
     def write(self, iteration: int, scalars: Scalars) -> None:
