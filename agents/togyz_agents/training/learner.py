@@ -146,13 +146,16 @@ class Learner:
     def configure(self, config: LearnerConfig, width: int) -> None:
         """Take over the settings of a stage; a larger ``width`` widens both networks and starts the optimiser anew."""
         self._config = config
-        for group in self._optimiser.param_groups:
-            group["weight_decay"] = config.weight_decay
+        self._set_weight_decay()
         if width != self.network.config.width:
             self.network = widen(self.network, width, self.step)
             self.average = widen(self.average, width, self.step).eval()  # the same seed: the average stays an average
             self._optimiser = self._new_optimiser()
             self._warm_from = self.step
+
+    def _set_weight_decay(self) -> None:
+        for group in self._optimiser.param_groups:
+            group["weight_decay"] = self._config.weight_decay
 
     def owe(self, samples: int) -> int:
         """Count ``samples`` new samples and return the steps to train now, so that each is used ``reuse`` times on average."""
@@ -230,6 +233,7 @@ class Learner:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self._optimiser.load_state_dict(state["optimiser"])
+        self._set_weight_decay()  # the optimiser's state brings the saved one, the configuration may have changed
         self._generator.bit_generator.state = state["generator"]
         self.step = state["step"]
         self._warm_from = state["warm from"]
