@@ -73,6 +73,21 @@ def first_layer(
             row[j] = max(row[j], np.float32(0.0))
 
 
+def usable_device(device: str) -> torch.device:
+    """Return ``device`` ("cpu", "cuda", "cuda:1", ...) for torch.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
+    try:
+        found = torch.device(device)
+        torch.zeros(1, device=found).cpu()
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"device: {device!r} cannot be used here ({reason})") from None
+    return found
+
+
 class NetworkEvaluator:
     """A network as an Evaluator: ``(states uint8[B, 23]) -> (policy_logits float32[B, 9], value float32[B])``.
 
@@ -90,12 +105,7 @@ class NetworkEvaluator:
         """Copy the network to the device in the chosen precision."""
         if precision != "auto" and precision not in PRECISIONS:
             raise ConfigError(f"precision: {precision!r} is not one of auto, {', '.join(PRECISIONS)}")
-        try:
-            self.device = torch.device(device)
-            torch.empty(1, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(f"device: {device!r} cannot be used here ({reason})") from None
+        self.device = usable_device(device)
         self.precision = fastest_precision(network, device, batch) if precision == "auto" else precision
         self._encoder = ENCODERS[network.config.encoder]
         self._network = Network(network.config).to(self.device, PRECISIONS[self.precision]).eval()

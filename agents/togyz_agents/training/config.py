@@ -246,8 +246,8 @@ class Config:
         _require(plies < self.rules.max_plies, "selfplay.opening_plies", plies, f"below rules.max_plies ({self.rules.max_plies})")
         games = [stage.games for stage in self.stages]
         _require(games == sorted(games) and all(n >= 1 for n in games), "stages", games, "an ascending list of games from 1")
-        if self.stages:
-            at(self, games[-1])
+        widths = [self.network.width, *(at(self, n).network.width for n in games)]
+        _require(widths == sorted(widths), "stages", widths, "a list of network.width that only grows")
         if self.search.root == "gumbel" and self.selfplay.tree_reuse:
             raise ConfigError("search.root: gumbel shares a fixed number of simulations; set selfplay.tree_reuse to false")
 

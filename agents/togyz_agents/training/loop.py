@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from togyz_agents.evaluator import fastest_precision, one_torch_thread
+from togyz_agents.evaluator import fastest_precision, one_torch_thread, usable_device
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.training import checkpoint
 from togyz_agents.training.checkpoint import FIRST_NETWORK
-from togyz_agents.training.config import Config, at
+from togyz_agents.training.config import Config, at, leaves
 from togyz_agents.training.ladder import Ladder
 from togyz_agents.training.learner import Learner
 from togyz_agents.training.metrics import Metrics, Scalars
 from togyz_agents.training.replay import Replay
-from togyz_agents.training.selfplay import Chunk, WorkerState
+from togyz_agents.training.selfplay import Chunk
 from togyz_agents.training.workers import Workers
-from togyz_env.errors import CheckpointError, ConfigError
+from togyz_env.errors import CheckpointError, ConfigError, TogyzError
 
-FIXED_ON_RESUME = ("network", "rules", "run.seed", "selfplay.workers", "selfplay.slots")
+FIXED_ON_RESUME = ("network", "rules", "run.seed", "run.dir", "run.network", "selfplay.workers", "selfplay.slots")
 """Settings that a resumed run cannot change: its weights, games and random streams depend on them."""
 
 TEST_SAMPLES = 2048
@@ -94,34 +95,36 @@ def train(run: Path, config: Config, *, resume: bool = False, watch: Watcher = l
             saved = checkpoint.load(run)
         elif run.exists():
             raise CheckpointError(f"run: {str(run)!r} exists already; give --resume {run} to go on, or another run.dir")
+        usable_device(config.run.device)
         seeds = np.random.SeedSequence(config.run.seed).spawn(2 + config.selfplay.workers)
         torch.manual_seed(int(seeds[0].generate_state(1)[0]))
-        network = _first_network(config)
+        network = _first_network(config) if saved is None else Network(config.network)
         config = _resolve_precision(config, network)
         progress = Progress()
-        states: list[WorkerState] | None = None
-        if saved is not None:
-            state, states, contents = saved
-            progress = Progress(**state["progress"])
-            _check_network(at(checkpoint.load_config(run), progress.games), at(config, progress.games))
-            network = Network(at(config, progress.games).network)
-        now = at(config, progress.games)
-        learner = Learner(now.learner, network, seeds[1], config.run.device)
-        replay = Replay(now.replay)
-        playing = Network(now.network).eval()  # the weights that the workers use
-        playing.load_state_dict(network.state_dict())
-        if saved is not None:
-            learner.load_state_dict(state["learner"])
-            playing.load_state_dict(state["playing"])
-            replay.restore(contents, state["replay total"])
-        else:
-            run.mkdir(parents=True)
-            save_network(network, run / FIRST_NETWORK, iteration="0")
-        checkpoint.save_config(run, config)
-        workers = Workers(now, playing, seeds[2:], states)
+        with _fits(run) if saved is not None else nullcontext():
+            if saved is not None:
+                state, states, contents = saved
+                progress = Progress(**state["progress"])
+                _check_network(at(checkpoint.load_config(run), progress.games), at(config, progress.games))
+                network = Network(at(config, progress.games).network)
+            now = at(config, progress.games)
+            learner = Learner(now.learner, network, seeds[1], config.run.device)
+            replay = Replay(now.replay)
+            playing = Network(now.network).eval()  # the weights that the workers use
+            playing.load_state_dict(network.state_dict())
+            if saved is not None:
+                learner.load_state_dict(state["learner"])
+                playing.load_state_dict(state["playing"])
+                replay.restore(contents, state["replay total"])
+            workers = Workers(now, playing, seeds[2:], states if saved is not None else None)
         try:
+            if saved is None:
+                _make_directory(run)
+                save_network(network, run / FIRST_NETWORK, iteration="0")
+            ladder = Ladder(run, config, progress.iteration)
             with Metrics(run, progress.iteration) as metrics:
-                _iterate(run, config, workers, learner, replay, progress, playing, metrics, watch)
+                checkpoint.save_config(run, config)
+                _iterate(run, config, workers, learner, replay, progress, playing, ladder, metrics, watch)
         finally:
             workers.close()
     return progress
@@ -135,10 +138,10 @@ def _iterate(
     replay: Replay,
     progress: Progress,
     playing: Network,
+    ladder: Ladder,
     metrics: Metrics,
     watch: Watcher,
 ) -> None:
-    ladder = Ladder(run, config, progress.iteration)
     started = time.perf_counter() - progress.seconds
     if progress.share(config) >= 1.0:
         return
@@ -243,10 +246,28 @@ def _check_network(old: Config, new: Config) -> None:
 
 
 def _check_unchanged(old: Config, new: Config) -> None:
-    for key in FIXED_ON_RESUME:
-        section, _, name = key.partition(".")
-        before, after = getattr(old, section), getattr(new, section)
-        if name:
-            before, after = getattr(before, name), getattr(after, name)
-        if before != after:
-            raise ConfigError(f"resume: {key} was {before!r} and cannot become {after!r}")
+    after = leaves(new)
+    for key, before in leaves(old).items():
+        if (key in FIXED_ON_RESUME or key.partition(".")[0] in FIXED_ON_RESUME) and before != after[key]:
+            raise ConfigError(f"resume: {key} was {before!r} and cannot become {after[key]!r}")
+
+
+@contextmanager
+def _fits(run: Path) -> Iterator[None]:
+    """Turn what a checkpoint of another shape causes into a CheckpointError."""
+    try:
+        yield
+    except TogyzError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(
+            f"resume: the checkpoint in {str(run)!r} does not fit {checkpoint.CONFIG_FILE} ({reason}); start a new run"
+        ) from None
+
+
+def _make_directory(run: Path) -> None:
+    try:
+        run.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"run.dir: cannot create {str(run)!r} ({error.strerror})") from None

@@ -11,6 +11,7 @@ from togyz_agents.evaluator import NetworkEvaluator
 from togyz_agents.network import Network
 from togyz_agents.training.config import Config
 from togyz_agents.training.selfplay import Chunk, SelfPlayWorker, WorkerState
+from togyz_env.errors import CheckpointError
 
 
 def _one_thread() -> None:
@@ -30,7 +31,9 @@ class Workers:
     def __init__(
         self, config: Config, network: Network, seeds: list[np.random.SeedSequence], states: list[WorkerState] | None = None
     ) -> None:
-        """Build the workers; nothing runs yet."""
+        """Build the workers; nothing runs yet. CheckpointError when ``states`` are those of another set of workers."""
+        if states is not None and len(states) != len(seeds):
+            raise CheckpointError(f"self-play: the games of {len(states)} workers do not fit {len(seeds)} workers")
         self._samples = config.selfplay.chunk
         self._workers = [
             SelfPlayWorker(
