@@ -6,16 +6,15 @@ python scripts/train.py --resume RUN --run.minutes 60
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from togyz_agents.console import run
+from togyz_agents.console import Parser, run
 from togyz_agents.training import start
 
 
 def main() -> None:
     """Parse the arguments; the rest of the command line sets keys of the configuration."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path)
     parser.add_argument("--resume", type=Path)
     known, rest = parser.parse_known_args()

@@ -21,11 +21,14 @@ class Parser(argparse.ArgumentParser):
 
 
 def run(main: Callable[[], object]) -> NoReturn:
-    """Call ``main`` and exit: status 0, or 2 and one line for a ``TogyzError`` or an interrupt."""
+    """Call ``main`` and exit: status 0, or 2 and one line for a ``TogyzError``, a full disk or memory, or an interrupt."""
     try:
         main()
-    except TogyzError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (TogyzError, OSError) as error:
+        print("error:", *str(error).splitlines(), file=sys.stderr)
+        sys.exit(USER_ERROR)
+    except MemoryError as error:
+        print("error: not enough memory;", *str(error).splitlines(), file=sys.stderr)
         sys.exit(USER_ERROR)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -45,8 +45,14 @@ def main(config_file: Path | None, resume: Path | None, overrides: list[str]) ->
         console.print(final_table(final_matches(run, config), config))
     console.print(f"network     {run / checkpoint.NETWORK_FILE}")
     console.print(f"curves      tensorboard --logdir {run}")
-    console.print(f"go on       python scripts/train.py --resume {run} --run.minutes {2 * (config.run.minutes or 10):g}")
+    console.print(f"go on       python scripts/train.py --resume {run} {longer(config)}")
     console.print(f"export      python scripts/export.py {run}")
+
+
+def longer(config: Config) -> str:
+    """The arguments that make a run twice as long."""
+    limits = {name: getattr(config.run, name) for name in ("minutes", "samples", "iterations")}
+    return " ".join(f"--run.{name} {2 * value}" for name, value in limits.items() if value is not None)
 
 
 def _free_directory(config_file: Path | None) -> Path:
