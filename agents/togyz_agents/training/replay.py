@@ -23,6 +23,7 @@ class Replay:
         self._config = config
         self._ring = np.zeros(config.capacity, SAMPLE)
         self.total = 0
+        self._held = 0
         self._mean_surprise = 1.0
 
     def configure(self, config: ReplayConfig) -> None:
@@ -31,7 +32,7 @@ class Replay:
 
     def __len__(self) -> int:
         """Samples held."""
-        return min(self.total, len(self._ring))
+        return self._held
 
     def add(self, samples: np.ndarray) -> None:
         """Append ``samples SAMPLE[N]`` in order; the oldest go when the ring is full."""
@@ -40,6 +41,7 @@ class Replay:
         first = self.total + len(samples) - len(kept)
         self._ring[np.arange(first, first + len(kept)) % capacity] = kept
         self.total += len(samples)
+        self._held = min(self._held + len(samples), capacity)
         newest = self._ring[(self.total - 1 - np.arange(self.window())) % capacity]
         surprises = newest["surprise"][newest["full"] == 1]
         self._mean_surprise = max(1.0, float(surprises.mean())) if len(surprises) else 1.0
@@ -76,6 +78,7 @@ class Replay:
         return self._ring[np.arange(self.total - len(self), self.total) % len(self._ring)]
 
     def restore(self, contents: np.ndarray, total: int) -> None:
-        """Take over the ``contents`` of a saved replay that had seen ``total`` samples."""
+        """Take over the ``contents`` of a saved replay (of any capacity) that had seen ``total`` samples."""
         self.total = total - len(contents)
+        self._held = 0
         self.add(contents)
