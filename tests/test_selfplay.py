@@ -224,6 +224,33 @@ def test_noise_reaches_full_searches_only() -> None:
     assert len(np.unique(policies, axis=0)) > 20
 
 
+def test_a_gumbel_search_in_self_play_is_the_batched_one() -> None:
+    one = config(
+        search={"root": "gumbel"},
+        selfplay={"tree_reuse": False, "temperature_plies": 0, "late_sampling": 0.0, "full_share": 0.0, "fast_simulations": 20},
+    )
+    samples = worker(one).run(300).samples
+    plies = np.concatenate([game.first_ply + np.arange(len(game.samples)) for game in replay(samples, {})])
+    result = BatchedSearch(exact_evaluator, one.search, one.rules).run(samples["state"], plies, 20)
+    assert np.abs(result.policy * 65535 - samples["policy"]).max() <= 1
+    assert np.array_equal(result.action, samples["action"])
+    full = config(
+        search={"root": "gumbel"}, selfplay={"tree_reuse": False, "full_share": 1.0, "opening_plies": 0}, rules={"max_plies": 1}
+    )
+    assert len(np.unique(worker(full).run(200).samples["policy"], axis=0)) > 3  # here the draws do explore
+
+
+def test_surprise_is_the_divergence_of_the_search_from_the_network() -> None:
+    samples = course("majority").samples  # with noise, kept trees and cached evaluations
+    logits, _ = exact_evaluator(samples["state"])
+    network = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    search = samples["policy"] / 65535
+    with np.errstate(divide="ignore", invalid="ignore"):
+        nats = np.where(search > 0, search * np.log(search / network), 0.0).sum(axis=1)
+    assert np.abs(np.minimum(255, 64 * nats) - samples["surprise"]).max() < 1.1
+    assert samples["surprise"].max() > 64
+
+
 def test_a_policy_is_the_share_of_visits() -> None:
     one = config(search={"solver": False}, selfplay={"tree_reuse": False, "simulations": 10, "fast_simulations": 7})
     samples = worker(one).run(2000).samples
