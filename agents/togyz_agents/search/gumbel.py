@@ -114,7 +114,7 @@ def select_root(ints: np.ndarray, floats: np.ndarray, params: SearchParams, simu
 
 @kernel
 def _best(ints: np.ndarray, floats: np.ndarray, wanted: int, solver: bool) -> int:
-    """Best ``g + score`` among root actions with ``wanted`` visits; among all that are not lost if none has so many."""
+    """Best ``g + score`` of the root actions that are not lost: among those with ``wanted`` visits, or all if none has so many."""
     scratch = floats.shape[0] - 1
     best = -1
     best_score = -np.inf
@@ -126,9 +126,10 @@ def _best(ints: np.ndarray, floats: np.ndarray, wanted: int, solver: bool) -> in
         if solver and proof == LOSS:
             return action
         score = np.float64(floats[scratch, GUMBEL + action] + floats[scratch, SCORE + action])
-        if solver and proof == WIN:
+        lost = solver and proof == WIN
+        if lost:
             score -= 1e9
-        exact = ints[ROOT, CHILD_VISITS + action] == wanted
+        exact = not lost and ints[ROOT, CHILD_VISITS + action] == wanted
         if best < 0 or (exact and not best_exact) or (exact == best_exact and score > best_score):
             best = action
             best_score = score
@@ -138,10 +139,11 @@ def _best(ints: np.ndarray, floats: np.ndarray, wanted: int, solver: bool) -> in
 
 @kernel
 def final_action(ints: np.ndarray, floats: np.ndarray, params: SearchParams) -> int:
-    """The move of a finished Gumbel search: the best ``g + log P + sigma(Q)`` among the most visited actions."""
+    """The move of a finished Gumbel search: the best ``g + log P + sigma(Q)`` of the most visited actions that are not lost."""
     most = 0
     for action in range(HOLES):
-        most = max(most, ints[ROOT, CHILD_VISITS + action])
+        if not (params.solver and proof_of(ints[ROOT, CHILD_STATUS + action]) == WIN):
+            most = max(most, ints[ROOT, CHILD_VISITS + action])
     improved_logits(ints, floats, ROOT, params)
     return _best(ints, floats, most, params.solver)
 
