@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,9 @@ def load(run: Path) -> tuple[dict[str, Any], list[WorkerState], np.ndarray]:
     advice = f"remove {str(found[-1])!r} to go on from the one before" if len(found) > 1 else "start a new run"
     path = found[-1] / "state.pt"
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about files that are refused anyway
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling a damaged or foreign file can raise nearly anything
         raise _unreadable(path, error, advice) from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:

@@ -26,6 +26,10 @@ from togyz_env.position import Ruleset
 LARGEST_WHOLE_NUMBER = 2**31 - 1
 """Of every key that a kernel takes; seeds and totals can be larger."""
 
+BYTES_A_NODE = 256
+LARGEST_TREES = 2**40
+"""Bytes for the trees of a worker; more is a slip, and sums like these overflow in arrays."""
+
 
 def _require(condition: bool, key: str, value: object, expected: str) -> None:
     if not condition:
@@ -105,6 +109,8 @@ class SelfPlayConfig:
         for name in ("full_share", "late_sampling"):
             _require(0 <= getattr(self, name) <= 1, f"selfplay.{name}", getattr(self, name), "between 0 and 1")
         _require(self.temperature > 0, "selfplay.temperature", self.temperature, "above 0")
+        fits = self.slots * max(self.simulations, self.fast_simulations) * BYTES_A_NODE <= LARGEST_TREES
+        _require(fits, "selfplay.slots", self.slots, "a number that with selfplay.simulations makes trees of at most 1 TiB")
 
 
 @dataclass(frozen=True)

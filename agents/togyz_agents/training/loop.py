@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -260,7 +261,7 @@ def _fits(run: Path) -> Iterator[None]:
     except TogyzError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 250)
         raise CheckpointError(
             f"resume: the checkpoint in {str(run)!r} does not fit {checkpoint.CONFIG_FILE} ({reason}); start a new run"
         ) from None
