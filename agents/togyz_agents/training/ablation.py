@@ -24,6 +24,7 @@ from togyz_agents.network import load_network
 from togyz_agents.players.alphazero import AlphaZeroAgent
 from togyz_agents.tournament.match import MatchResult, play_match
 from togyz_agents.training.checkpoint import NETWORK_FILE
+from togyz_agents.training.config import Config, override
 from togyz_env.errors import ConfigError
 
 TRAIN = Path(__file__).parents[3] / "scripts" / "train.py"
@@ -54,14 +55,24 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan; ConfigError names what is wrong with it."""
+    """Read a plan; ConfigError names what is wrong with it, or with one of its variants: none is found out after an hour."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"ablation: cannot read {str(path)!r} ({' '.join(str(error).split())})") from None
     if not isinstance(data, dict) or data.keys() != KEYS or not data["variants"]:
         raise ConfigError(f"{path}: expected the keys {', '.join(sorted(KEYS))} and at least one variant")
-    return Plan(**data | {"variants": {str(name): settings or {} for name, settings in data["variants"].items()}})
+    if not isinstance(data["base"], dict) or not isinstance(data["variants"], dict):
+        raise ConfigError(f"{path}: base and variants must be mappings, of keys to values and of names to such mappings")
+    plan = Plan(**data | {"variants": {str(name): settings or {} for name, settings in data["variants"].items()}})
+    for name, settings in plan.variants.items():
+        if not isinstance(settings, dict):
+            raise ConfigError(f"{path}: variant {name!r}: {settings!r} is not a mapping of keys to values")
+        try:
+            override(Config(), _arguments(plan, name, Path()))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: variant {name!r}: {error}") from None
+    return plan
 
 
 def train_all(plan: Plan, folder: Path) -> None:
@@ -87,15 +98,20 @@ def train_all(plan: Plan, folder: Path) -> None:
             process.kill()
 
 
-def _start(plan: Plan, name: str, folder: Path, core: int) -> subprocess.Popen[bytes]:
+def _arguments(plan: Plan, name: str, folder: Path) -> list[str]:
     settings = plan.base | {k: v for k, v in plan.variants[name].items() if k != "equal_time"}
     settings |= {"run.minutes": plan.minutes, "run.dir": str(folder / name), "selfplay.workers": 1, "selfplay.precision": "float32"}
     settings |= {"ladder.every": 0, "final.pairs": 0, "run.checkpoint_every": 1_000_000}
-    arguments = [text for key, value in settings.items() for text in _argument(key, value)]
+    return [text for key, value in settings.items() for text in _argument(key, value)]
+
+
+def _start(plan: Plan, name: str, folder: Path, core: int) -> subprocess.Popen[bytes]:
     folder.mkdir(parents=True, exist_ok=True)
     pin: Callable[[], None] | None = (lambda: os.sched_setaffinity(0, {core})) if hasattr(os, "sched_setaffinity") else None
     with open(folder / f"{name}.log", "wb") as output:
-        return subprocess.Popen([sys.executable, str(TRAIN), *arguments], stdout=output, stderr=output, preexec_fn=pin)
+        return subprocess.Popen(
+            [sys.executable, str(TRAIN), *_arguments(plan, name, folder)], stdout=output, stderr=output, preexec_fn=pin
+        )
 
 
 def _argument(key: str, value: Any) -> list[str]:
