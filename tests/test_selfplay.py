@@ -207,6 +207,7 @@ def test_self_play_searches_as_the_batched_search_does(search: dict[str, Any]) -
         agrees.append(policy & value & (result.action == samples["action"]))
     full = samples["full"] == 1
     assert agrees[1][full].all()
+    assert {found[1].proof[i] for i in np.flatnonzero(full)} <= {"", "win"}
     proven = np.array([proof in ("loss", "draw") for proof in found[1].proof])
     assert (agrees[0] | (agrees[1] & proven))[~full].all()
 

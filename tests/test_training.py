@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -325,7 +326,8 @@ def test_steps_use_each_sample_so_often(reuse: float, batch: int) -> None:
 
 
 def test_test_figures_are_those_of_a_slow_computation(samples: np.ndarray) -> None:
-    one = learner()
+    one = learner(lr=0.01, average=0.05)
+    one.train(filled(samples), 40, 0.0)  # the average is behind the network, and it is the one to test
     rows = samples[::40]
     found = one.test(rows)
     evaluator = NetworkEvaluator(one.average, precision="float32")
@@ -648,6 +650,15 @@ def test_another_seed_gives_another_run(whole: Path, tmp_path: Path) -> None:
     train(tmp_path / "other", run_config(seed=4, iterations=1))
     for name in ("first.safetensors", "network.safetensors"):
         assert content(tmp_path / "other" / name) != content(whole / name)
+
+
+def test_workers_play_with_the_average_of_the_iteration_before(tmp_path: Path) -> None:
+    train(tmp_path / "run", override(run_config(), ["--run.keep", "9", "--ladder.every", "0"]))
+    states = [torch.load(path / "state.pt", weights_only=True) for path in checkpoint.checkpoints(tmp_path / "run")]
+    assert len(states) == 4
+    for before, after in itertools.pairwise(states):
+        same(after["playing"], before["learner"]["average"])
+        assert not torch.equal(after["playing"]["output.weight"], before["learner"]["network"]["output.weight"])
 
 
 # 6
