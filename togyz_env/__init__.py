@@ -6,6 +6,7 @@ imports it by itself.
 
 from gymnasium.envs.registration import register
 
+from togyz_env import compiled as _compiled  # noqa: F401 - first: before any kernel is defined
 from togyz_env.errors import CheckpointError, ConfigError, IllegalMoveError, NotationError, PositionError, TogyzError
 from togyz_env.game import Game
 from togyz_env.position import Outcome, Position, Ruleset, perft
