@@ -59,6 +59,8 @@ from togyz_env.rng import new_streams
 from togyz_env.rules import BLACK, HOLES, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel
 
 MARGIN_SCALE = 81.0
+KNOWN_LEAVES = 4096
+"""Simulations between two looks at the clock when none of them needs the network: some milliseconds."""
 FullEvaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """``(states uint8[B, 23]) -> (policy_logits float32[B, 9], win/draw/loss float32[B, 3], margin / 81 float32[B])``.
 
@@ -113,9 +115,13 @@ def _collect(
     leaf_node: np.ndarray,
     leaf_state: np.ndarray,
 ) -> int:
-    """Collect up to ``limit`` leaves; return how many. It stops early at the budget, a full tree or a leaf already waiting."""
+    """Collect up to ``limit`` leaves; return how many.
+
+    It stops early at the budget, a full tree, a leaf already waiting, or after KNOWN_LEAVES simulations that need no network.
+    """
     count = 0
-    while count < limit:
+    known = 0
+    while count < limit and known < KNOWN_LEAVES:
         waiting = ints[ROOT, VISITS] + count > simulations or ints[ROOT, SIZE] >= ints.shape[0]
         if is_finished(ints, simulations, params) or waiting:
             break
@@ -125,6 +131,7 @@ def _collect(
             margin = _known_margin(ints, floats, bytes_, node, params.playout)
             backup(ints, floats, node, exact_value(status), params.solver)
             _add_sums(ints, floats, node, 1.0 if proof_of(status) == DRAW else 0.0, margin)
+            known += 1
             continue
         if ints[node, PENDING] == 1:
             break
@@ -267,7 +274,7 @@ class SingleSearch:
 
     def forget(self) -> None:
         """Drop the tree."""
-        self._tree = new_tree(1, 1024)
+        self._tree = new_tree(1, min(1024, self.max_nodes))
         self._empty = True
         self._ply = 0
 
@@ -288,6 +295,8 @@ class SingleSearch:
     ) -> Analysis:
         """Search ``state uint8[23]``, ``ply`` plies into its game, until a limit, a proof or ``stop`` ends it.
 
+        At least the position itself is evaluated, however short the time: there is always a move.
+
         Args:
             simulations: visits below the root, those of a kept tree included.
             seconds: time; at least one of the two limits must be given.
@@ -299,7 +308,7 @@ class SingleSearch:
         """
         if simulations is None and seconds is None:
             raise TogyzError("search: no limit; give simulations or seconds")
-        if (simulations is not None and simulations < 0) or (seconds is not None and seconds < 0):
+        if (simulations is not None and simulations < 0) or (seconds is not None and not seconds >= 0):
             raise TogyzError(f"search: {simulations} simulations and {seconds} seconds; a limit cannot be below 0")
         started = time.perf_counter()
         self._stop.clear()
@@ -308,29 +317,33 @@ class SingleSearch:
         reported = started
         while True:
             now = time.perf_counter()
-            if self._stop.is_set() or (seconds is not None and now - started >= seconds):
-                break
-            if report is not None and now - reported >= every:
-                reported = now
-                report(self._analysis(now - started, lines))
             visits = int(self._tree.ints[0, ROOT, VISITS])
-            if visits > budget or not self._grow():
+            if visits > 0:  # without the root's evaluation there is no move
+                if self._stop.is_set() or (seconds is not None and now - started >= seconds):
+                    break
+                if report is not None and now - reported >= every:
+                    reported = now
+                    report(self._analysis(now - started, lines))
+            if is_finished(self._tree.ints[0], budget, self._params) or not self._grow():
                 break
             limit = max(1, min(self.batch, int(visits * self.batch_share)))
-            ints, floats, bytes_ = (view[0] for view in self._tree)
-            count = _collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
-            if count == 0:
-                break
             try:
-                logits, outcomes, margins = self.evaluator(self._leaf_state[:count])
+                self._search_batch(limit, budget)
             except BaseException:
-                self.forget()  # leaves are still marked as waiting
+                self.forget()  # leaves may still be marked as waiting
                 raise
-            bad = _absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
-            if bad >= 0:
-                self.forget()
-                raise unusable(self._leaf_state[bad])
         return self._analysis(time.perf_counter() - started, lines)
+
+    def _search_batch(self, limit: int, budget: int) -> None:
+        """Evaluate and settle up to ``limit`` leaves; none if all values were known or the tree is full and has to grow."""
+        ints, floats, bytes_ = (view[0] for view in self._tree)
+        count = _collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
+        if count == 0:
+            return
+        logits, outcomes, margins = self.evaluator(self._leaf_state[:count])
+        bad = _absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
+        if bad >= 0:
+            raise unusable(self._leaf_state[bad])
 
     def _grow(self) -> bool:
         """Make room for another batch; False when the tree may not grow any more."""
