@@ -541,6 +541,7 @@ def test_equal_runs_are_equal() -> None:
 SPOILS: dict[str, Spoil] = {
     "NaN value": lambda logits, outcome, margin: outcome.__setitem__((0, 0), np.nan),
     "value out of range": lambda logits, outcome, margin: outcome.__setitem__(0, (2.5, 0.0, -1.5)),
+    "NaN draw": lambda logits, outcome, margin: outcome.__setitem__((0, 1), np.nan),
     "NaN logit": lambda logits, outcome, margin: logits.__setitem__((0, 8), np.nan),
     "infinite logit": lambda logits, outcome, margin: logits.__setitem__((0, 8), np.inf),
     "nothing possible": lambda logits, outcome, margin: logits.__setitem__(0, -np.inf),
@@ -584,3 +585,34 @@ def test_an_evaluator_that_fails_leaves_nothing_behind(error: type[BaseException
     with pytest.raises(error):
         search.run(START.state, 0, simulations=2000)
     same(search.run(START.state, 0, simulations=300), fresh(START, 300)[1])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 8), (2, 3), (2,)), ((2, 9), (2, 2), (2,)), ((2, 9), (2, 3), (2, 1)), ((1, 9), (2, 3), (2,)), ((2, 9), (2, 3), (1,))],
+    ids=str,
+)
+def test_outputs_of_the_wrong_shape_are_refused(shapes: tuple[tuple[int, ...], ...]) -> None:
+    def wrong(states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if len(states) != 2:
+            return outputs(states)
+        logits, outcome, margin = (np.zeros(shape, np.float32) for shape in shapes)
+        return logits, outcome, margin
+
+    search = SingleSearch(wrong, batch=2, batch_share=1.0)
+    with pytest.raises(TogyzError, match="evaluator: shapes"):
+        search.run(START.state, 0, simulations=100)
+
+
+@pytest.mark.parametrize("shape", [(22,), (24,), (1, 23)])
+def test_a_state_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(TogyzError, match="state: shape"):
+        SingleSearch(outputs).run(np.zeros(shape, np.uint8), 0, simulations=5)
+
+
+def test_any_float_type_and_memory_layout_of_outputs_is_taken() -> None:
+    def doubles(states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        logits, outcome, margin = outputs(states)
+        return np.asfortranarray(logits.astype(np.float64)), np.repeat(outcome, 2, axis=1)[:, ::2], margin.astype(np.float64)
+
+    same(SingleSearch(doubles).run(START.state, 0, simulations=300), fresh(START, 300)[1])

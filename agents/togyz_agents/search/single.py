@@ -166,7 +166,8 @@ def _absorb(
         ints[node, PENDING] = 0
         _virtual_loss(ints, floats, node, -1)
         value = outcomes[i, 0] - outcomes[i, 2]
-        if not is_usable(state_of(bytes_, node), logits[i], value) or not np.isfinite(margins[i]):
+        sound = np.isfinite(outcomes[i, 1]) and np.isfinite(margins[i])
+        if not is_usable(state_of(bytes_, node), logits[i], value) or not sound:
             bad = i if bad < 0 else bad
             continue
         softmax(logits[i], policy)
@@ -175,6 +176,20 @@ def _absorb(
         if node == ROOT:
             prepare_root(ints, floats, params, streams, 0, False)
     return bad
+
+
+def evaluate_fully(evaluator: FullEvaluator, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Call ``evaluator`` on ``states uint8[B, 23]``; return its outputs as the kernels need them.
+
+    Raises:
+        TogyzError: they have other shapes.
+    """
+    logits, outcomes, margins = (np.ascontiguousarray(output, np.float32) for output in evaluator(states))
+    count = len(states)
+    expected = (count, HOLES), (count, 3), (count,)
+    if (logits.shape, outcomes.shape, margins.shape) != expected:
+        raise TogyzError(f"evaluator: shapes {logits.shape}, {outcomes.shape} and {margins.shape}; expected {expected}")
+    return logits, outcomes, margins
 
 
 @dataclass(frozen=True)
@@ -304,8 +319,10 @@ class SingleSearch:
             lines: moves that an Analysis lists.
 
         Raises:
-            TogyzError: no limit, a negative one, or an evaluator that returns NaN or no legal move.
+            TogyzError: a state of another shape, no limit, a negative one, or an evaluator that breaks its contract.
         """
+        if state.shape != (STATE_SIZE,):
+            raise TogyzError(f"state: shape {state.shape}; expected ({STATE_SIZE},)")
         if simulations is None and seconds is None:
             raise TogyzError("search: no limit; give simulations or seconds")
         if (simulations is not None and simulations < 0) or (seconds is not None and not seconds >= 0):
@@ -340,7 +357,7 @@ class SingleSearch:
         count = _collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
         if count == 0:
             return
-        logits, outcomes, margins = self.evaluator(self._leaf_state[:count])
+        logits, outcomes, margins = evaluate_fully(self.evaluator, self._leaf_state[:count])
         bad = _absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
         if bad >= 0:
             raise unusable(self._leaf_state[bad])
