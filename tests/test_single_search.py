@@ -419,6 +419,23 @@ def test_lines_are_legal(simulations: int) -> None:
         assert fewer.lines == found.lines[:2]
 
 
+@pytest.mark.parametrize("simulations", [0, 5, 100, 400, 2000])
+def test_the_best_lines_come_first(simulations: int) -> None:
+    wins_seen = losses_seen = 0
+    dangerous = [position for position in random_positions(1500, 5) if max(position.kazans) >= 79]
+    for position in (*positions(), *dangerous[::4]):
+        found = fresh(position, simulations)[1]
+        order = [{"win": 2, "loss": 0}.get(line.proof, 1) for line in found.lines]
+        assert order == sorted(order, reverse=True)
+        visits = [line.visits for line in found.lines if line.proof in ("", "draw")]
+        assert visits == sorted(visits, reverse=True)
+        priors = [line.prior for line in found.lines if line.visits == 0]
+        assert priors == sorted(priors, reverse=True)
+        wins_seen += 2 in order
+        losses_seen += {0, 1} <= set(order)
+    assert simulations < 400 or min(wins_seen, losses_seen) > 0
+
+
 # 5
 
 

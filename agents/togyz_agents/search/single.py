@@ -29,10 +29,12 @@ from togyz_agents.search.puct import best_action, descend, is_known, prepare_roo
 from togyz_agents.search.tree import (
     ACTION,
     CHILD,
+    CHILD_STATUS,
     CHILD_VALUE,
     CHILD_VISITS,
     DRAW,
     DRAW_SUM,
+    LOSS,
     MARGIN_SUM,
     NO_PARENT,
     PARENT,
@@ -42,7 +44,9 @@ from togyz_agents.search.tree import (
     SIZE,
     STATUS,
     UNKNOWN,
+    UNVISITED,
     VISITS,
+    WIN,
     Tree,
     backup,
     exact_value,
@@ -223,7 +227,7 @@ class Analysis:
         margin: expected final stones minus the opponent's.
         proof: "win", "draw" or "loss" once proven, else "".
         proof_plies: plies to the end along the proof.
-        lines: the best moves, best first.
+        lines: the best moves, best first: proven wins, open moves and draws by visits, proven losses.
         simulations: visits below the root, those of a kept tree included.
         seconds: time of this search.
         nodes: nodes in the tree.
@@ -428,7 +432,7 @@ class SingleSearch:
             margin = float(floats[ROOT, MARGIN_SUM]) / visits * MARGIN_SCALE
             child_visits = ints[ROOT, CHILD_VISITS : CHILD_VISITS + HOLES].copy()
             action = int(best_action(ints, floats))
-            lines = tuple(self._line(tree, a) for a in self._ranked(action)[:count])
+            lines = tuple(self._line(tree, a) for a in self._ranked()[:count])
         draw = min(draw, 1.0 - abs(value))
         outcome = ((1.0 - draw + value) / 2, draw, (1.0 - draw - value) / 2)
         simulations = int(child_visits.sum())
@@ -446,11 +450,18 @@ class SingleSearch:
             int(ints[ROOT, SIZE]),
         )
 
-    def _ranked(self, best: int) -> list[int]:
-        """Legal actions of the root: the best one, then by visits and prior."""
+    def _ranked(self) -> list[int]:
+        """Legal actions of the root in the order of ``best_action``, which comes first."""
         ints, floats = self._tree.ints[0], self._tree.floats[0]
-        legal = [a for a in range(HOLES) if ints[ROOT, CHILD + a] >= -1]
-        return sorted(legal, key=lambda a: (a != best, -int(ints[ROOT, CHILD_VISITS + a]), -float(floats[ROOT, PRIOR + a])))
+
+        def key(action: int) -> tuple[int, int, float]:
+            status, n = int(ints[ROOT, CHILD_STATUS + action]), int(ints[ROOT, CHILD_VISITS + action])
+            value = float(floats[ROOT, CHILD_VALUE + action]) / n if n else float(floats[ROOT, PRIOR + action])
+            if proof_of(status) == LOSS:  # the opponent's
+                return 2, -int(plies_of(status)), value
+            return (0, int(plies_of(status)), value) if proof_of(status) == WIN else (1, n, value)
+
+        return sorted((a for a in range(HOLES) if ints[ROOT, CHILD + a] >= UNVISITED), key=key, reverse=True)
 
     def _line(self, tree: Tree, action: int) -> Line:
         ints, floats = tree.ints[0], tree.floats[0]
