@@ -4,24 +4,30 @@
 2. The order of sequential halving is the paper's.
 3. No proven loss is searched further or played while another move remains; forced results are proven.
 4. The Gumbel variables have the right distribution, depend on seed and slot alone, and are 0 without exploration.
+5. The improved policy is the paper's formula; the root's visits are those of sequential halving; forced wins are found.
+6. Settings that exclude each other are refused.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from boards import DATA
 from reference_gumbel import GumbelSearch, halving
 from reference_search import HashEvaluator, Settings
 from test_search import CASES, CLUELESS, SMOOTH, assert_row_is, assert_same, check_tree, endings, positions, result_rows
 
 from togyz_agents.search.batched import BatchedSearch, SearchConfig, SearchResult
 from togyz_agents.search.gumbel import GUMBEL, considered_visits
-from togyz_agents.search.tree import CHILD_STATUS, ROOT, STATUS, UNKNOWN, WIN
-from togyz_env import Position, Ruleset
+from togyz_agents.search.tree import CHILD_STATUS, CHILD_VALUE, CHILD_VISITS, ROOT, STATUS, UNKNOWN, WIN
+from togyz_agents.training.config import from_dict
+from togyz_env import ConfigError, Position, Ruleset
 from togyz_env.rules import HOLES
 
 BUDGETS = (0, 1, 2, 5, 16, 50, 100)
@@ -155,3 +161,113 @@ def test_gumbel_variables_follow_the_gumbel_distribution() -> None:
     for quantile in (0.05, 0.25, 0.5, 0.75, 0.95):
         error = 4.0 * math.sqrt(quantile * (1.0 - quantile) / draws.size)
         assert abs((draws < -math.log(-math.log(quantile))).mean() - quantile) < error
+
+
+# 5. What the root gives
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(50.0, 1.0), (0.0, 1.0), (10.0, 0.1), (50.0, 0.0001)])
+@pytest.mark.parametrize("simulations", [0, 1, 4, 20, 150])
+def test_the_improved_policy_is_softmax_of_the_logits_and_completed_values(simulations: int, offset: float, scale: float) -> None:
+    batch = positions("majority")
+    evaluator = HashEvaluator(8, logit_scale=3.0)
+    search = searched(evaluator, Settings(solver=False), gumbel_visit_offset=offset, gumbel_scale=scale)
+    result = search.run(batch.states, batch.plies, simulations)
+    logits, values = evaluator(batch.states)
+    for g in range(len(batch)):
+        root = search.tree.ints[g, ROOT]
+        n = root[CHILD_VISITS : CHILD_VISITS + HOLES].astype(float)
+        sums = search.tree.floats[g, ROOT, CHILD_VALUE : CHILD_VALUE + HOLES].astype(float)
+        p = np.exp(logits[g].astype(float)) / np.exp(logits[g].astype(float)).sum()
+        seen = n > 0
+        q = np.divide(sums, n, out=np.zeros(HOLES), where=seen)
+        mixed = float(values[g])  # Appendix D
+        if seen.any():
+            mixed = (values[g] + n.sum() / p[seen].sum() * (p[seen] * q[seen]).sum()) / (1.0 + n.sum())
+        completed = np.where(seen, q, mixed)
+        with np.errstate(divide="ignore"):
+            improved = np.log(p) + (offset + n.max()) * scale * (completed + 1.0) / 2.0
+        expected = np.exp(improved - improved.max())
+        np.testing.assert_allclose(result.policy[g], expected / expected.sum(), atol=2e-4)
+        assert (result.policy[g][logits[g] == -np.inf] == 0).all()
+
+
+@pytest.mark.parametrize("explore", [False, True])
+@pytest.mark.parametrize("considered", [1, 2, 3, 5, 9])
+def test_root_visits_are_those_of_sequential_halving(considered: int, explore: bool) -> None:
+    batch = positions("majority")
+    search = searched(SMOOTH, Settings(solver=False, explore=explore), seed=3, gumbel_actions=considered)
+    for simulations in (1, 5, 16, 50, 200):
+        result = search.run(batch.states, batch.plies, simulations)
+        for g, (row, _) in enumerate(batch):
+            legal = [row[22] * 9 + action for action in range(HOLES)]
+            empty = [action for action in range(HOLES) if row[legal[action]] == 0]
+            order = halving(min(considered, HOLES - len(empty)), simulations)
+            # the action of each simulation had so many visits: as many actions have more
+            more = [int((result.visits[g] > n).sum()) for n in range(max(order) + 1)]
+            assert more == [order.count(n) for n in range(max(order) + 1)]
+            assert result.visits[g].sum() == simulations
+            assert result.visits[g][empty].sum() == 0
+            most = np.flatnonzero(result.visits[g] == result.visits[g].max())
+            assert result.action[g] in most
+
+
+def test_halving_uses_every_simulation_and_ends_with_two_actions() -> None:
+    for actions in range(2, 10):
+        for simulations in range(1, 120):
+            visits = [0] * actions
+            for turn in range(simulations):
+                wanted = considered_visits(actions, simulations, turn)
+                visits[visits.index(wanted)] += 1  # some action has been visited so often
+            assert sum(visits) == simulations
+            assert visits == sorted(visits, reverse=True)
+            if simulations >= actions * math.ceil(math.log2(actions)):
+                assert min(visits) >= 1
+                assert visits[0] - visits[1] <= 1
+
+
+def test_forced_wins_are_found() -> None:
+    cases = [json.loads(line) for line in (DATA / "forced_wins.jsonl").read_text().splitlines()[1:]]
+    cases = [case for case in cases if case["plies"] <= 3]
+    them = [Position.from_fen(case["fen"]) for case in cases]
+    result = searched(CLUELESS).run(np.stack([p.state for p in them]), np.array([p.ply for p in them]), 2000)
+    for g, case in enumerate(cases):
+        assert (result.proof[g], result.value[g]) == ("win", 1.0)
+        assert str(result.action[g] + 1) in case["wins"]
+
+
+# 6. Settings
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (
+            {"search": {"root": "gumbel"}},
+            "search.root: gumbel shares a fixed number of simulations; set selfplay.tree_reuse to false",
+        ),
+        ({"search": {"root": "gumbel", "gumbel_actions": 0}}, "search.gumbel_actions: 0 is not between 1 and 9"),
+        ({"search": {"root": "gumbel", "gumbel_actions": 10}}, "search.gumbel_actions: 10 is not between 1 and 9"),
+        ({"search": {"root": "gumbel", "gumbel_scale": 0.0}}, "search.gumbel_scale: 0.0 is not above 0"),
+        ({"search": {"root": "gumbel", "gumbel_visit_offset": -1.0}}, "search.gumbel_visit_offset: -1.0 is not between 0"),
+        ({"search": {"root": "gumble"}}, "search.root: 'gumble' is not one of puct, gumbel"),
+        ({"stages": [{"games": 5, "search.root": "gumbel"}]}, "search.root: gumbel shares a fixed number of simulations"),
+        (
+            {
+                "search": {"root": "gumbel"},
+                "selfplay": {"tree_reuse": False},
+                "stages": [{"games": 5, "selfplay.tree_reuse": True}],
+            },
+            "search.root: gumbel shares a fixed number of simulations",
+        ),
+    ],
+    ids=str,
+)
+def test_settings_that_gumbel_search_cannot_use_are_refused(data: dict[str, Any], part: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(part)):
+        from_dict(data, "test")
+
+
+def test_gumbel_search_without_tree_reuse_is_taken() -> None:
+    config = from_dict({"search": {"root": "gumbel"}, "selfplay": {"tree_reuse": False}}, "test")
+    assert config.search.params(config.rules).gumbel
