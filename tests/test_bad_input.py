@@ -15,6 +15,7 @@ import pickle
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -377,6 +378,29 @@ def test_from_a_real_shell(run: Path, tmp_path: Path) -> None:
         out, error = process.communicate(timeout=120)
         Ended(process.returncode, out, error).is_refusal(part)
     assert digest(tmp_path) == before
+
+
+def test_an_interrupted_run_ends_at_once_and_can_go_on(sound: Path, tmp_path: Path, script: Callable[..., Ended]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(sound, run)
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPTS / "train.py"), "--resume", str(run), "--run.iterations", "1000000", "--selfplay.chunk", "60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr
+    for line in process.stderr:
+        if line.startswith("checkpoint ") and "000005" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert error.splitlines()[-1] == "interrupted"
+    newest = int(max(path.name for path in (run / "checkpoints").glob("0*")))
+    assert newest >= 5
+    assert script("train", "--resume", run, "--run.iterations", newest + 1, "--final.pairs", "0").status == 0
 
 
 @pytest.mark.parametrize(

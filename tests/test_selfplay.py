@@ -396,6 +396,22 @@ def test_simulations_are_counted_exactly() -> None:
     assert chunk.counters["simulations"] == int(np.where(samples["full"] == 1, 9, 5).sum())
 
 
+def test_visits_of_kept_trees_are_not_counted_again() -> None:
+    rows = 0
+
+    def counting(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal rows
+        rows += len(states)
+        return exact_evaluator(states)
+
+    one = worker(config(search={"solver": False}, selfplay={"cache_places": 0, "simulations": 30, "fast_simulations": 10}))
+    one.evaluator = counting
+    counters = one.run(1000).counters
+    assert counters["evaluations"] == rows
+    # Without a cache nearly every simulation ends with an evaluation, the others in a finished game.
+    assert 0.9 * counters["simulations"] < rows < counters["simulations"] + counters["searches"]
+
+
 def test_no_two_games_of_a_run_are_equal() -> None:
     configuration = config(selfplay={"workers": 2, "slots": 32, "chunk": 8000})
     torch.manual_seed(1)
