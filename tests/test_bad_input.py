@@ -107,7 +107,7 @@ def run(sound: Path, tmp_path: Path) -> Path:
         (["--config", "a", "--resume", "b"], ["--config and --resume exclude each other"]),
         (["--resume", "none"], ["run: 'none' has no config.yaml", "expected a run directory made by scripts/train.py"]),
         (["--run.iterations", "0"], ["run.iterations: 0 is not above 0"]),
-        ([], ["run: no end is set; give run.minutes, run.samples or run.iterations"]),
+        ([], ["run: no end is set; give ", "run.minutes", "run.samples", "run.iterations"]),
         (["--run.iterations", "1", "--run.device", "abacus"], ["device: 'abacus' cannot be used here"]),
         (["--run.iterations", "1", "--run.network", "none.safetensors"], ["network: no file 'none.safetensors'"]),
         (["--run.iterations", "1", "--selfplay.slots", "2000000000"], ["selfplay.slots: 2000000000 is not", "at most 1 TiB"]),
