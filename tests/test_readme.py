@@ -10,15 +10,17 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tiny import config
+
 from togyz_agents.training.loop import train
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_first_session_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_session_runs_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     train(Path("runs/quick-1"), config(run={"iterations": 1}))
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)

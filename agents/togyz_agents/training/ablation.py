@@ -39,7 +39,7 @@ class Plan:
 
     Attributes:
         base: settings of every variant, dotted keys.
-        minutes: training time of each, on one core.
+        minutes: processor time of each one's training, so that other users of the machine cost no variant more than another.
         pairs: of each match against the first variant.
         simulations: for each move in the matches.
         seed: of the matches' openings.
@@ -100,7 +100,12 @@ def train_all(plan: Plan, folder: Path) -> None:
 
 def _arguments(plan: Plan, name: str, folder: Path) -> list[str]:
     settings = plan.base | {k: v for k, v in plan.variants[name].items() if k != "equal_time"}
-    settings |= {"run.minutes": plan.minutes, "run.dir": str(folder / name), "selfplay.workers": 1, "selfplay.precision": "float32"}
+    settings |= {
+        "run.cpu_minutes": plan.minutes,
+        "run.dir": str(folder / name),
+        "selfplay.workers": 1,
+        "selfplay.precision": "float32",
+    }
     settings |= {"ladder.every": 0, "final.pairs": 0, "run.checkpoint_every": 1_000_000}
     return [text for key, value in settings.items() for text in _argument(key, value)]
 
@@ -161,10 +166,9 @@ def compare(plan: Plan, folder: Path) -> list[Row]:
 
 
 def _training(run: Path) -> tuple[int, float]:
-    """Games of a run, and its simulations a second."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    speeds = [line["speed/simulations a second"] for line in lines]
-    return int(lines[-1]["progress/games"]), sorted(speeds)[len(speeds) // 2]
+    """Games of a run, and its simulations in a second of processor time, learning included."""
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    return int(last["progress/games"]), last["progress/simulations"] / (60 * last["progress/cpu minutes"])
 
 
 def table(rows: list[Row]) -> str:

@@ -26,7 +26,7 @@ from togyz_agents.evaluator import fastest_precision, one_torch_thread, usable_d
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.training import checkpoint
 from togyz_agents.training.checkpoint import FIRST_NETWORK
-from togyz_agents.training.config import Config, at, leaves
+from togyz_agents.training.config import LIMITS, Config, at, leaves
 from togyz_agents.training.ladder import Ladder
 from togyz_agents.training.learner import Learner
 from togyz_agents.training.metrics import Metrics, Scalars
@@ -51,6 +51,7 @@ class Progress:
         iteration: iterations done.
         samples, games, simulations: totals of self-play.
         seconds: wall-clock time of training so far.
+        cpu_seconds: processor time of training so far, over all threads.
     """
 
     iteration: int = 0
@@ -58,13 +59,19 @@ class Progress:
     games: int = 0
     simulations: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     def share(self, config: Config) -> float:
         """Share of the run that is done, by the limit that is nearest."""
         run = config.run
         shares = [
             done / limit
-            for done, limit in ((self.seconds / 60, run.minutes), (self.samples, run.samples), (self.iteration, run.iterations))
+            for done, limit in (
+                (self.seconds / 60, run.minutes),
+                (self.cpu_seconds / 60, run.cpu_minutes),
+                (self.samples, run.samples),
+                (self.iteration, run.iterations),
+            )
             if limit is not None
         ]
         return min(1.0, max(shares, default=0.0))
@@ -87,8 +94,8 @@ def train(run: Path, config: Config, *, resume: bool = False, watch: Watcher = l
         ConfigError: no end is set, or a setting changed that cannot change on resume.
         CheckpointError: ``run`` exists already (new run), or holds no usable checkpoint (resume).
     """
-    if config.run.minutes is None and config.run.samples is None and config.run.iterations is None:
-        raise ConfigError("run: no end is set; give run.minutes, run.samples or run.iterations")
+    if all(getattr(config.run, name) is None for name in LIMITS):
+        raise ConfigError(f"run: no end is set; give one of {', '.join(f'run.{name}' for name in LIMITS)}")
     with one_torch_thread():
         saved: Any = None
         if resume:
@@ -144,6 +151,7 @@ def _iterate(
     watch: Watcher,
 ) -> None:
     started = time.perf_counter() - progress.seconds
+    cpu_started = time.process_time() - progress.cpu_seconds
     if progress.share(config) >= 1.0:
         return
     now = at(config, progress.games)
@@ -159,6 +167,7 @@ def _iterate(
         progress.games += sum(chunk.counters["games"] for chunk in chunks)
         progress.simulations += sum(chunk.counters["simulations"] for chunk in chunks)
         progress.seconds = time.perf_counter() - started
+        progress.cpu_seconds = time.process_time() - cpu_started
         share = progress.share(config)
         last = share >= 1.0
         if (stage := at(config, progress.games)) != now:
@@ -184,6 +193,7 @@ def _iterate(
             scalars |= {"ladder/elo": rung.elo, "ladder/elo low": rung.low, "ladder/elo high": rung.high}
             scalars |= {f"ladder/score {name}": score for name, score in rung.scores.items() if not name.startswith("network")}
         progress.seconds = time.perf_counter() - started
+        progress.cpu_seconds = time.process_time() - cpu_started
         seconds = time.perf_counter() - chunk_started
         scalars |= {
             "speed/simulations a second": sum(chunk.counters["simulations"] for chunk in chunks) / seconds,
@@ -194,7 +204,9 @@ def _iterate(
             "replay/window": replay.window(),
             "progress/samples": progress.samples,
             "progress/games": progress.games,
+            "progress/simulations": progress.simulations,
             "progress/minutes": progress.seconds / 60,
+            "progress/cpu minutes": progress.cpu_seconds / 60,
         }
         metrics.write(progress.iteration, scalars)
         watch(progress, share, scalars)

@@ -16,7 +16,7 @@ from togyz_agents.players.alphazero import AlphaZeroAgent
 from togyz_agents.tournament.match import MatchResult, play_match
 from togyz_agents.training import checkpoint
 from togyz_agents.training import config as config_
-from togyz_agents.training.config import Config
+from togyz_agents.training.config import LIMITS, Config
 from togyz_agents.training.loop import Progress, train
 from togyz_agents.training.metrics import Scalars
 from togyz_env.errors import ConfigError
@@ -51,7 +51,7 @@ def main(config_file: Path | None, resume: Path | None, overrides: list[str]) ->
 
 def longer(config: Config) -> str:
     """The arguments that make a run twice as long."""
-    limits = {name: getattr(config.run, name) for name in ("minutes", "samples", "iterations")}
+    limits = {name: getattr(config.run, name) for name in LIMITS}
     return " ".join(f"--run.{name} {2 * value}" for name, value in limits.items() if value is not None)
 
 
