@@ -152,6 +152,28 @@ def gather(
 
 @kernel
 def absorb(
+    ints: np.ndarray,
+    floats: np.ndarray,
+    bytes_: np.ndarray,
+    node: int,
+    logits: np.ndarray,
+    value: float,
+    params: SearchParams,
+    cache: Cache,
+    policy: np.ndarray,
+) -> bool:
+    """Settle a leaf and remember its evaluation; False, and nothing done, if no search can use it. ``policy`` is scratch."""
+    state = state_of(bytes_, node)
+    if not is_usable(state, logits, value):
+        return False
+    softmax(logits, policy)
+    cache_.store(cache, state, policy, value)
+    settle(ints, floats, bytes_, node, policy, value, params)
+    return True
+
+
+@kernel
+def absorb_all(
     tree: Tree,
     params: SearchParams,
     streams: np.ndarray,
@@ -170,13 +192,8 @@ def absorb(
         node = leaf_node[i]
         ints = tree.ints[g]
         floats = tree.floats[g]
-        bytes_ = tree.bytes[g]
-        state = state_of(bytes_, node)
-        if not is_usable(state, logits[i], values[i]):
+        if not absorb(ints, floats, tree.bytes[g], node, logits[i], values[i], params, cache, policy):
             return i
-        softmax(logits[i], policy)
-        cache_.store(cache, state, policy, values[i])
-        settle(ints, floats, bytes_, node, policy, values[i], params)
         if node == ROOT:
             prepare_root(ints, floats, params, streams, g, explore)
     return -1
@@ -283,7 +300,7 @@ class BatchedSearch:
                 break
             logits, values = evaluate(self.evaluator, leaf_state[:n])
             self.evaluations += n
-            bad = absorb(tree, self._params, streams, self.explore, self._cache, n, leaf_slot, leaf_node, logits, values)
+            bad = absorb_all(tree, self._params, streams, self.explore, self._cache, n, leaf_slot, leaf_node, logits, values)
             if bad >= 0:
                 raise unusable(leaf_state[bad])
         return self._result(count)

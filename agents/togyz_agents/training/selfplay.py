@@ -225,23 +225,42 @@ def advance(
     play_params: PlayParams,
     cache: Cache,
     remap: np.ndarray,
+    evaluated: int,
+    logits: np.ndarray,
+    values: np.ndarray,
     leaf_slot: np.ndarray,
     leaf_node: np.ndarray,
     leaf_state: np.ndarray,
     out: np.ndarray,
     counters: np.ndarray,
-) -> tuple[int, int]:
-    """Run every slot on until it needs the network: searches end, moves are played, games end and begin.
+) -> tuple[int, int, int]:
+    """Run every slot on until it needs the network: its leaf is settled, searches end, moves are played, games end and begin.
+
+    One pass does all for a slot, while its nodes are in the processor's cache.
+
+    Args:
+        evaluated: leaves of the last call, in the first rows of ``leaf_slot`` and ``leaf_node``, which ``logits`` and ``values``
+            belong to; the new leaves overwrite them.
 
     Returns:
-        ``(leaves gathered, rows of out filled)``. A slot whose finished game finds no room in ``out`` waits for the next call.
+        ``(leaves gathered, rows of out filled, -1)``, or as the third the first row of an evaluation that no search can use. A slot
+        whose finished game finds no room in ``out`` waits for the next call.
     """
     leaves = 0
     filled = 0
+    row = 0
+    policy = np.empty(HOLES, np.float32)
     for g in range(games.ply.shape[0]):
         ints = tree.ints[g]
         floats = tree.floats[g]
         bytes_ = tree.bytes[g]
+        if row < evaluated and leaf_slot[row] == g:
+            node = leaf_node[row]
+            if not absorb(ints, floats, bytes_, node, logits[row], values[row], params, cache, policy):
+                return leaves, filled, row
+            if node == ROOT:
+                open_root(ints, floats, games, g, params)
+            row += 1
         while True:
             full = games.full[g] == 1
             budget = play_params.simulations if full else play_params.fast_simulations
@@ -275,7 +294,7 @@ def advance(
                 kept = keep_subtree(ints, action, remap)
             begin_search(ints, floats, bytes_, games, g, params, play_params, kept)
     counters[EVALUATIONS] += leaves
-    return leaves, filled
+    return leaves, filled, -1
 
 
 @kernel
@@ -283,28 +302,6 @@ def begin_all(tree: Tree, games: Games, params: SearchParams, play_params: PlayP
     """Start the search of every slot from its position, with empty trees."""
     for g in range(games.ply.shape[0]):
         begin_search(tree.ints[g], tree.floats[g], tree.bytes[g], games, g, params, play_params, False)
-
-
-@kernel
-def absorb_leaves(
-    tree: Tree,
-    games: Games,
-    params: SearchParams,
-    cache: Cache,
-    count: int,
-    leaf_slot: np.ndarray,
-    leaf_node: np.ndarray,
-    logits: np.ndarray,
-    values: np.ndarray,
-) -> int:
-    """``search.batched.absorb`` with exploration in full searches only; the first unusable row, or -1."""
-    bad = absorb(tree, params, games.stream, False, cache, count, leaf_slot, leaf_node, logits, values)
-    if bad < 0:
-        for i in range(count):
-            g = leaf_slot[i]
-            if leaf_node[i] == ROOT:
-                open_root(tree.ints[g], tree.floats[g], games, g, params)
-    return bad
 
 
 @dataclass(frozen=True)
@@ -333,6 +330,11 @@ class Chunk:
 
     samples: np.ndarray
     counters: dict[str, int]
+
+
+def _nothing(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The evaluation of no leaves."""
+    return np.empty((0, HOLES), np.float32), np.empty(0, np.float32)
 
 
 class Stopped(Exception):
@@ -420,6 +422,7 @@ class SelfPlayWorker:
         """Drop the searches in progress and what the cache remembers, and search every game's position afresh."""
         self._counters[:] = 0
         self._cache.key[:] = 0
+        self._logits, self._values = _nothing(self._leaf_state[:0])
         begin_all(self._tree, self._games, self._params, self._play)
 
     def play_for(self, seconds: float) -> int:
@@ -442,34 +445,26 @@ class SelfPlayWorker:
 
     def _step(self, delivered: list[np.ndarray]) -> int:
         """One batch; append the samples of games that ended to ``delivered`` and return how many."""
-        leaves, filled = advance(
+        leaves, filled, bad = advance(
             self._tree,
             self._games,
             self._params,
             self._play,
             self._cache,
             self._remap,
+            len(self._values),
+            self._logits,
+            self._values,
             self._leaf_slot,
             self._leaf_node,
             self._leaf_state,
             self._out,
             self._counters,
         )
-        if leaves:
-            logits, values = self.evaluator(self._leaf_state[:leaves])
-            bad = absorb_leaves(
-                self._tree,
-                self._games,
-                self._params,
-                self._cache,
-                leaves,
-                self._leaf_slot,
-                self._leaf_node,
-                logits,
-                values,
-            )
-            if bad >= 0:
-                raise unusable(self._leaf_state[bad])
+        if bad >= 0:
+            raise unusable(state_of(self._tree.bytes[self._leaf_slot[bad]], self._leaf_node[bad]))
+        evaluate = self.evaluator if leaves else _nothing
+        self._logits, self._values = evaluate(self._leaf_state[:leaves])
         if filled:
             delivered.append(self._out[:filled].copy())
         return int(filled)
