@@ -28,7 +28,7 @@ from boards import board
 from reference_rules import Board
 from reference_search import GOLDEN, HashEvaluator, ReferenceSearch, Settings, exhaustive, golden
 
-from togyz_agents.search.batched import BatchedSearch, SearchConfig, SearchResult, absorb, gather
+from togyz_agents.search.batched import BatchedSearch, SearchConfig, SearchResult, absorb_all, gather
 from togyz_agents.search.cache import new_cache
 from togyz_agents.search.puct import best_action
 from togyz_agents.search.single import SingleSearch, with_outcome
@@ -465,7 +465,7 @@ def search_on(tree: Tree, count: int, simulations: int, search: BatchedSearch) -
     budgets = np.full(count, simulations)
     while n := gather(tree, budgets, params, False, none, slots, nodes, states):
         logits, values = search.evaluator(states[:n])
-        assert absorb(tree, params, new_streams(0, count), False, none, n, slots, nodes, logits, values) == -1
+        assert absorb_all(tree, params, new_streams(0, count), False, none, n, slots, nodes, logits, values) == -1
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(solver=False, end="playout")], ids=["solver", "no solver"])

@@ -229,7 +229,14 @@ class Stage:
 
 STAGE_KEYS = ("search", "selfplay", "learner", "replay", "network.width")
 """Sections and keys that a stage may change."""
-NOT_IN_STAGES = ("selfplay.workers", "selfplay.slots", "selfplay.precision", "learner.batch", "replay.capacity")
+NOT_IN_STAGES = (
+    "selfplay.workers",
+    "selfplay.slots",
+    "selfplay.precision",
+    "selfplay.cache_places",
+    "learner.batch",
+    "replay.capacity",
+)
 
 
 @dataclass(frozen=True)
