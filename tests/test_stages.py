@@ -36,7 +36,7 @@ from togyz_env.observation import ENCODERS
 from togyz_env.rules import HOLES
 
 FIXED = {  # what no stage can change: it decides the shape of what is in memory, or belongs to the run as a whole
-    *("selfplay.workers", "selfplay.slots", "selfplay.precision", "learner.batch", "replay.capacity"),
+    *("selfplay.workers", "selfplay.slots", "selfplay.precision", "selfplay.cache_places", "learner.batch", "replay.capacity"),
     *("network.encoder", "network.blocks", "stages"),
 }
 FIXED_SECTIONS = ("run", "rules", "ladder", "final")
@@ -415,7 +415,7 @@ def same(a: Any, b: Any, path: str = "") -> None:
     assert type(a) is type(b), path
     if isinstance(a, dict):
         assert a.keys() == b.keys(), path
-        for key in a.keys() - {"seconds"}:
+        for key in a.keys() - {"seconds", "cpu_seconds"}:
             same(a[key], b[key], f"{path}/{key}")
     elif isinstance(a, (list, tuple)):
         assert len(a) == len(b), path
