@@ -342,7 +342,7 @@ class Stopped(Exception):
 
 
 class SelfPlayWorker:
-    """Plays the games of one thread. Memory: 256 bytes a node, ``simulations + 2`` nodes and ``max_plies`` samples a slot.
+    """Plays the games of one thread. Memory: 256 bytes a node, ``simulations + 4`` nodes and ``max_plies`` samples a slot.
 
     Args:
         config: of the run.
