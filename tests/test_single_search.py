@@ -1,7 +1,7 @@
 """The search of one position: the batched search leaf by leaf, and what batches of leaves, limits and a kept tree promise.
 
 1. Leaf by leaf it is the batched search, visit for visit.
-2. With batches of leaves nothing of a virtual loss stays behind; counts, values, draws and margins of a tree add up.
+2. With batches of leaves nothing of a waiting leaf stays behind; counts, values, draws and margins of a tree add up.
 3. Limits of simulations, time and nodes hold, alone and together; ``stop`` ends a search; reports follow it.
 4. Lines are legal and the best come first; probabilities add up to 1 and agree with the value; margins of finished games are exact.
 5. The tree is kept over none, one and two plies, and over nothing else.
@@ -162,7 +162,7 @@ def check(search: SingleSearch, solver: bool = True) -> None:
 
 @pytest.mark.parametrize("solver", [True, False])
 @pytest.mark.parametrize(("batch", "share"), [(1, 0.05), (8, 0.5), (64, 0.05), (64, 1.0), (300, 1.0)])
-def test_a_virtual_loss_leaves_no_trace(batch: int, share: float, solver: bool) -> None:
+def test_waiting_leaves_leave_no_trace(batch: int, share: float, solver: bool) -> None:
     for position in positions()[:: 4 if batch == 64 else 6]:
         search, found = fresh(position, 700, batch=batch, batch_share=share, config=SearchConfig(solver=solver))
         assert found.simulations == found.visits.sum()
@@ -184,7 +184,7 @@ def test_a_batch_is_at_most_its_share_of_the_visits_so_far() -> None:
     visits = np.cumsum([0, *sizes])[:-1]  # far from the end every visit is an evaluation
     assert sum(sizes) == 401
     assert (np.array(sizes) <= np.clip(0.1 * visits, 1, 20)).all()
-    assert max(sizes) == 20
+    assert 10 < max(sizes) <= 20
     assert sizes[:20] == [1] * 20
 
 
