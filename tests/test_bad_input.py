@@ -110,6 +110,7 @@ def run(sound: Path, tmp_path: Path) -> Path:
         ([], ["run: no end is set; give ", "run.minutes", "run.samples", "run.iterations"]),
         (["--run.iterations", "1", "--run.device", "abacus"], ["device: 'abacus' cannot be used here"]),
         (["--run.iterations", "1", "--run.network", "none.safetensors"], ["network: no file 'none.safetensors'"]),
+        (["--run.iterations", "1", "--rules.max_plies", "8"], ["rules.max_plies: 8 leaves no move", "ladder.every"]),
         (["--run.iterations", "1", "--selfplay.slots", "2000000000"], ["selfplay.slots: 2000000000 is not", "at most 1 TiB"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and value and "--" in str(value[0]) else "",

@@ -392,13 +392,15 @@ def _saved(value: object) -> bytes:
 
 
 def test_progress_is_measured_by_the_nearest_limit() -> None:
-    progress = Progress(iteration=3, samples=500, games=9, simulations=1, seconds=30.0)
+    progress = Progress(iteration=3, samples=500, games=9, simulations=1, seconds=30.0, cpu_seconds=30.0)
     for limits, share in [
         ({"iterations": 6}, 0.5),
         ({"samples": 2000}, 0.25),
         ({"minutes": 2.0}, 0.25),
         ({"iterations": 6, "samples": 2000, "minutes": 0.6}, 30 / 36),
         ({"samples": 100}, 1.0),
+        ({"cpu_minutes": 4.0}, 0.125),
+        ({"cpu_minutes": 4.0, "minutes": 1.0}, 0.5),
     ]:
         assert progress.share(config(run=limits)) == pytest.approx(share)
 

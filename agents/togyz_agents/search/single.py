@@ -1,7 +1,7 @@
 """PUCT search of one position, for play and analysis: leaves are collected in batches, and the tree is kept from move to move.
 
 While a leaf waits for the network, the edges that led to it count one more visit, with the value expected of them, so that the next
-descent looks elsewhere (Liu et al., Watch the unobserved, ICLR 2020; counting it as lost, as virtual loss does, played 60 Elo weaker
+descent looks elsewhere (Liu et al., Watch the unobserved, ICLR 2020; counting it as lost, a virtual loss, played 60 Elo weaker
 at 400 simulations). A batch never exceeds a share of the visits so far: the first simulations are as careful as one leaf at a time.
 """
 

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from togyz_agents.agent import Agent, BatchAgent, agent_name, make_agent
-from togyz_agents.tournament.openings import Opening, random_openings
+from togyz_agents.tournament.openings import LONGEST_OPENING, Opening, random_openings
 from togyz_agents.tournament.rating import elo_from_score, pair_bootstrap
 from togyz_env.batch import end_reason_batch, play_batch
 from togyz_env.errors import ConfigError, IllegalMoveError, TogyzError
@@ -118,7 +118,7 @@ def play_match(
     pairs: int,
     seed: int = 0,
     *,
-    opening_plies: tuple[int, int] = (4, 8),
+    opening_plies: tuple[int, int] = (4, LONGEST_OPENING),
     openings: Sequence[Opening] | None = None,
     ruleset: Ruleset = Ruleset(),  # noqa: B008 - a frozen value
     games_at_once: int | None = None,

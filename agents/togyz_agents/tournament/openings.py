@@ -10,6 +10,7 @@ from togyz_env.errors import ConfigError
 from togyz_env.position import Position, Ruleset
 
 ATTEMPTS_PER_OPENING = 200
+LONGEST_OPENING = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Opening:
 def random_openings(
     count: int,
     seed: int,
-    plies: tuple[int, int] = (4, 8),
+    plies: tuple[int, int] = (4, LONGEST_OPENING),
     ruleset: Ruleset = Ruleset(),  # noqa: B008 - a frozen value
 ) -> list[Opening]:
     """Return ``count`` openings that lead to ``count`` different unfinished positions; the same ones for the same seed.

@@ -14,6 +14,7 @@ from rich.table import Table
 from togyz_agents.network import load_network
 from togyz_agents.players.alphazero import AlphaZeroAgent
 from togyz_agents.tournament.match import MatchResult, play_match
+from togyz_agents.tournament.openings import LONGEST_OPENING
 from togyz_agents.training import checkpoint
 from togyz_agents.training import config as config_
 from togyz_agents.training.config import LIMITS, Config
@@ -31,6 +32,11 @@ def main(config_file: Path | None, resume: Path | None, overrides: list[str]) ->
     else:
         base = config_.load(config_file) if config_file else Config()
     config = config_.override(base, overrides)
+    if (config.ladder.every or config.final.pairs) and config.rules.max_plies <= LONGEST_OPENING:
+        raise ConfigError(
+            f"rules.max_plies: {config.rules.max_plies} leaves no move after the {LONGEST_OPENING} random plies that open a "
+            f"match; expected more, or ladder.every and final.pairs 0"
+        )
     run = resume or (Path(config.run.dir) if config.run.dir else _free_directory(config_file))
     console = Console()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -118,9 +124,9 @@ def final_matches(run: Path, config: Config) -> list[MatchResult]:
 
 def final_table(results: list[MatchResult], config: Config) -> Table:
     """The closing table: games, distinct games, score and its 95 % interval."""
-    title = f"the trained network with {config.final.simulations} simulations a move; pairs from random openings, colours swapped"
+    title = f"{config.final.simulations} simulations a move, colour-swapped pairs from random openings"
     table = Table(title=title, title_justify="left")
-    for name in ("against", "games", "distinct", "won", "drawn", "lost", "score", "95 % interval"):
+    for name in ("against", "games", "distinct", "won", "drawn", "lost", "score", "95 %"):
         table.add_column(name, justify="left" if name == "against" else "right")
     for result in results:
         low, high = result.interval()
@@ -128,6 +134,6 @@ def final_table(results: list[MatchResult], config: Config) -> Table:
             result.second,
             *(str(n) for n in (len(result.games), result.distinct_games, result.wins, result.draws, result.losses)),
             f"{result.score:.1%}",
-            f"{low:.1%} to {high:.1%}",
+            f"{low:.1%}-{high:.1%}",
         )
     return table
