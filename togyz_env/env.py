@@ -219,7 +219,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         if self._roster is not None:
             self._over = True  # should the opponent fail
             self._agent, pick, opponents_seed = draw_episode(self._stream, 0, side, self._agent)
-            self._roster.begin(0, opponents_seed, pick)
+            self._roster.begin(0, int(opponents_seed), pick)
             if start.to_move != self._agent:
                 seen = self._reply(mask)
                 if seen & _REASON != ONGOING or self._ply >= self.ruleset.max_plies:
@@ -329,7 +329,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         states = self._states
         info: Info = {
             "action_mask": mask,
-            "fen": str(self._beside[STATE_SIZE : STATE_SIZE + (seen >> _LENGTH_AT)], "ascii"),
+            "fen": self._beside[STATE_SIZE : STATE_SIZE + (seen >> _LENGTH_AT)].tobytes().decode(),
             "kazans": (seen >> _WHITE_AT & 0xFF, seen >> _BLACK_AT & 0xFF),
             "to_move": self._to_move,
         }
@@ -409,5 +409,5 @@ def check_first_move(ruleset: Ruleset, side: int) -> None:
     if ruleset.max_plies < 2 and side != SIDES["white"]:
         name = next(name for name, code in SIDES.items() if code == side)
         raise ConfigError(
-            f"max_plies: {ruleset.max_plies} with agent_side {name!r}, where the opponent may have the only move; expected 2 or more"
+            f"max_plies: {ruleset.max_plies} with agent_side {name!r}: the opponent may have the only move; expected 2 or more"
         )

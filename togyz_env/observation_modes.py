@@ -19,12 +19,13 @@ Planes: 0 to 31 the hole holds so many stones, 32 an even number of 32 or more, 
 part of 162; 35 the mover's tuzdyk, 36 the opponent's; 37 and 38 the mover's and the opponent's kazan as a part of 162, the same
 everywhere; 39 the mover's row. Reshaped to ``(40, 2, 9)`` they are two rows, both from left to right of their owner.
 
-Tokens: one for each hole, the number of its stones, or 163 for the mover's tuzdyk and 164 for the opponent's; then the stones in the
-mover's and the opponent's kazan.
+Tokens: one for each hole, the number of its stones, or 163 for the mover's tuzdyk and 164 for the opponent's; then the stones in
+the mover's and the opponent's kazan.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from gymnasium import spaces
 
 from togyz_env.errors import ConfigError
 from togyz_env.notation import shown
-from togyz_env.observation import ENCODERS, SINGLE_COUNTS, write_plain_batch
+from togyz_env.observation import ENCODERS, SINGLE_COUNTS, Listed, write_plain_batch
 from togyz_env.rules import HOLES, KAZAN, RING, STONES, TO_MOVE, TUZDYK, int64, kernel
 
 ARRAY = "array:"
@@ -85,6 +86,14 @@ def _write_tokens(states: np.ndarray, out: np.ndarray) -> None:
             out[b, RING + side] = state[KAZAN + player]
 
 
+_KERNELS: dict[str, Callable[[np.ndarray, np.ndarray], None]] = {
+    "plain": write_plain_batch,
+    "planes": _write_planes,
+    "tokens": _write_tokens,
+}
+"""Contents with a kernel that writes them; the others are listed by their encoders."""
+
+
 class ObservationMode:
     """One of the names above, with its space and its way to make observations.
 
@@ -107,7 +116,8 @@ class ObservationMode:
         self.name = name
         self.masked = not full.startswith(ARRAY)
         self._content = full.removeprefix(ARRAY)
-        self._scratch = None
+        self._kernel = _KERNELS.get(self._content)
+        self._scratch: Listed | None = None
         if self._content == "planes":
             self.content: spaces.Space[Any] = spaces.Box(0.0, 1.0, PLANES_SHAPE, np.float32)
         elif self._content == "tokens":
@@ -120,40 +130,38 @@ class ObservationMode:
             raise ConfigError(f"observation: {shown(name)}; expected one of {known}, or {ARRAY!r} before any of the first ones")
         assert self.content.shape is not None
         self._shape: tuple[int, ...] = self.content.shape
+        self._one = (1, *self._shape)
+        self._dtype = self.content.dtype
         self.space: spaces.Space[Any] = self.content
         if self.masked:
             self.space = spaces.Dict({"observation": self.content, "action_mask": spaces.MultiBinary(HOLES)})
 
     def empty(self, count: int) -> np.ndarray:
         """Room for ``count`` arrays."""
-        return np.empty((count, *self._shape), self.content.dtype)
+        return np.empty((count, *self._shape), self._dtype)
 
-    def arrays(self, states: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the arrays of ``states uint8[B, 23]``, in ``out`` (made if missing), for the side to move."""
-        if out is None:
-            out = np.empty((len(states), *self._shape), self.content.dtype)
-        if self._content == "plain":
-            write_plain_batch(states, out)
-        elif self._content == "planes":
-            _write_planes(states, out)
-        elif self._content == "tokens":
-            _write_tokens(states, out)
-        else:
-            encoder = ENCODERS[self._content]
-            if self._scratch is None or len(self._scratch[2]) != len(states):
-                self._scratch = encoder.scratch(len(states))
-            encoder.encode(states, out, self._scratch)
-        return out
+    def write(self, states: np.ndarray, out: np.ndarray) -> None:
+        """Write the arrays of ``states uint8[B, 23]`` into ``out``, room for B of them, for the side to move."""
+        if self._kernel is not None:
+            self._kernel(states, out)
+            return
+        encoder = ENCODERS[self._content]
+        if self._scratch is None or len(self._scratch[2]) != len(states):
+            self._scratch = encoder.scratch(len(states))
+        encoder.encode(states, out, self._scratch)
 
     def observations(self, states: np.ndarray, masks: np.ndarray, out: np.ndarray | None = None) -> Any:
-        """Return the batched observation of ``states uint8[B, 23]`` with ``masks int8[B, 9]``."""
-        arrays = self.arrays(states, out)
-        return {"observation": arrays, "action_mask": masks} if self.masked else arrays
+        """Return the batched observation of ``states uint8[B, 23]`` with ``masks int8[B, 9]``; its arrays in ``out`` if given."""
+        if out is None:
+            out = self.empty(len(states))
+        self.write(states, out)
+        return {"observation": out, "action_mask": masks} if self.masked else out
 
     def observation(self, states: np.ndarray, mask: np.ndarray) -> Any:
         """Return the observation of the one state in ``states uint8[1, 23]`` with ``mask int8[9]``."""
-        array = self.arrays(states)[0]
-        return {"observation": array, "action_mask": mask} if self.masked else array
+        out = np.empty(self._one, self._dtype)
+        self.write(states, out)
+        return {"observation": out[0], "action_mask": mask} if self.masked else out[0]
 
     def __reduce__(self) -> tuple[type[ObservationMode], tuple[str]]:
         """Copy and pickle by name: kernels and scratch space are not copied."""

@@ -34,7 +34,6 @@ _HOLE_WIDTH, _HOLE_HEIGHT, _GAP, _MARGIN = 64, 132, 8, 40
 _ROW_TOP = (312, 40)
 _KAZAN_TOP, _KAZAN_HEIGHT = (246, 186), 52
 _NUMBER_AT = (460, 24)
-_INNER_EDGE = (14, _HOLE_HEIGHT - 14)
 
 _TABLE, _BOARD, _HOLE, _RIM = "#efe4d0", "#8a5a30", "#4a2a15", "#6b4122"
 _STONE, _STONE_RIM, _LIGHT, _DARK = "#ecdcb8", "#94703f", "#fbf3e0", "#2a1810"
@@ -227,7 +226,7 @@ def _font(size: float) -> FreeTypeFont | ImageFont:
 def drawing(position: Position, last_move: Square | Trail | None = None, landing: Square | None = None) -> Iterator[Shape]:
     """Yield the shapes of a board, back to front, on a canvas of 720 x 484; see ``svg`` for the arguments."""
     trail = last_move if isinstance(last_move, Trail) else None
-    played = trail.played if isinstance(last_move, Trail) else last_move
+    played = last_move.played if isinstance(last_move, Trail) else last_move
     landing = landing if trail is None else trail.landing
     yield Rect(0, 0, WIDTH, HEIGHT, 0, _TABLE)
     yield Rect(14, 8, WIDTH - 28, HEIGHT - 16, 18, _BOARD, _RIM, 3)
@@ -280,12 +279,13 @@ def _trail(trail: Trail, square: Square) -> Iterator[Shape]:
     if got:
         yield Label(middle - 20, _NUMBER_AT[side], f"+{got}", 13, _MARK)
     if square == trail.played:
-        yield Label(middle, top + _INNER_EDGE[side], "played", 12, _ORIGIN)
+        yield Label(middle + 22, _NUMBER_AT[side], "from", 12, _ORIGIN)
     if square == trail.landing and trail.captured:
         mover = trail.played[0]
         at = top + (18 if trail.tuzdyk else _HOLE_HEIGHT / 2)  # above the tuzdyk's cross, or in the empty hole
-        yield Rect(middle - 27, at - 11, 54, 22, 11, _OWNER[mover], _MARK, 2)
-        yield Label(middle, at, f"{trail.captured} taken", 11, _ON_OWNER[mover])
+        yield Rect(middle - 27, at - 16, 54, 32, 10, _OWNER[mover], _MARK, 2)
+        yield Label(middle, at - 6, f"{trail.captured} taken", 11, _ON_OWNER[mover])
+        yield Label(middle, at + 7, f"by {_NAMES[mover]}", 11, _ON_OWNER[mover])
 
 
 def _corner(square: Square) -> tuple[float, float]:
