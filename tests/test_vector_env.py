@@ -167,7 +167,7 @@ def play_beside_the_reference(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_500_games_are_those_of_single_environments(mode: AutoresetMode) -> None:
-    play_beside_the_reference(100, 500 if mode is AutoresetMode.NEXT_STEP else 150, mode)
+    play_beside_the_reference(100, 500 if mode is AutoresetMode.NEXT_STEP else 60, mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
