@@ -159,7 +159,7 @@ def test_colours_do_not_matter_and_positions_can_be_told_apart(content: str) -> 
 
 @pytest.mark.parametrize("name", ["picture", "array:", "array:dict", "array:picture", "", None, 3, ["plain"]])
 def test_unknown_names_are_refused_and_the_known_ones_told(name: object) -> None:
-    with pytest.raises(ConfigError, match="observation: .*'plain'.*'planes', 'tokens', 'dict', 'flat'"):
+    with pytest.raises(ConfigError, match=r"observation: .*'plain'.*'planes', 'tokens', 'dict', 'flat'"):
         ObservationMode(name)  # type: ignore[arg-type]
 
 

@@ -176,7 +176,7 @@ def test_members_are_drawn_by_weight_from_the_seed() -> None:
     counts = Counter(names)
     assert abs(counts["last_legal"] - 300) < 5 * (400 * 0.75 * 0.25) ** 0.5
     assert set(counts) == {"first_legal", "last_legal"}
-    moved = {name: fen for name, fen in (opponents_first_move(env, seed) for seed in range(20))}
+    moved = dict(opponents_first_move(env, seed) for seed in range(20))
     assert moved == {"first_legal": Position.start().play(1).fen(), "last_legal": Position.start().play(9).fen()}
     many = TogyzqumalaqVectorEnv(400, opponent=pool)
     assert many.reset(seed=0)[1]["opponent"].tolist() == names

@@ -410,7 +410,9 @@ def test_actions_of_a_wrong_form_are_refused_and_nothing_changes(actions: Any) -
     assert env.positions() == [Position.start()] * 3
 
 
-@pytest.mark.parametrize("convert", [list, tuple, lambda actions: actions.astype(np.uint8), lambda actions: actions.astype(np.int32)])
+@pytest.mark.parametrize(
+    "convert", [list, tuple, lambda actions: actions.astype(np.uint8), lambda actions: actions.astype(np.int32)]
+)
 def test_every_array_of_whole_numbers_is_actions(convert: Callable[[np.ndarray], Any]) -> None:
     env = make(3)
     env.reset()

@@ -12,13 +12,13 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from togyz_env import render
-from togyz_env.episodes import SIDES, draw_episode, side_code, streams_of
-from togyz_env.errors import ConfigError, IllegalMoveError, PositionError
+from togyz_env.episodes import check_first_move, draw_episode, first_move_ends, one_of, side_code, start_position, streams_of
+from togyz_env.errors import IllegalMoveError
 from togyz_env.fen import FEN_SIZE, write_fen
 from togyz_env.notation import shown
 from togyz_env.observation_modes import ObservationMode
-from togyz_env.opponents import Board, Roster
 from togyz_env.position import Outcome, Position, Ruleset, outcome_of
+from togyz_env.roster import Board, Roster
 from togyz_env.rules import BLACK, HOLES, KAZAN, ONGOING, STATE_SIZE, TO_MOVE, WHITE, end_reason, int64, is_legal, kernel, play
 from togyz_env.window import open_window
 
@@ -379,35 +379,3 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         """Take the state of the environment that was copied."""
         self.__dict__ |= state
         self._window = open_window(TITLE, METADATA["render_fps"]) if state["_window"] else None
-
-
-def one_of(what: str, value: object, allowed: Any) -> None:
-    """Refuse a value that is not among ``allowed`` (ConfigError)."""
-    if value not in tuple(allowed):
-        raise ConfigError(f"{what}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
-
-
-def start_position(fen: object, ruleset: Ruleset) -> Position:
-    """Read the position to start an episode from.
-
-    Raises:
-        NotationError, PositionError: it is malformed, cannot occur, or its game is over.
-    """
-    start = Position.from_fen(fen)  # type: ignore[arg-type]  # anything but text is refused there
-    if start.outcome(ruleset) is not None:
-        raise PositionError(f"fen: the game is over in {start.fen()!r}; expected a position to play on from")
-    return start
-
-
-def first_move_ends(start: Position) -> PositionError:
-    """The error for a start where the agent has no move to make."""
-    return PositionError(f"fen: the opponent's first move ends the game in {start.fen()!r}; expected the agent to move")
-
-
-def check_first_move(ruleset: Ruleset, side: int) -> None:
-    """Refuse a ply limit that cuts a game before an agent who may be black can move (ConfigError)."""
-    if ruleset.max_plies < 2 and side != SIDES["white"]:
-        name = next(name for name, code in SIDES.items() if code == side)
-        raise ConfigError(
-            f"max_plies: {ruleset.max_plies} with agent_side {name!r}: the opponent may have the only move; expected 2 or more"
-        )

@@ -1,4 +1,4 @@
-"""What is drawn at the start of an episode, the same in the single and in the vector environment: side, opponent, its seed.
+"""How an episode begins, the same in the single and in the vector environment: position, side, opponent, its seed.
 
 Each game has one random stream (``togyz_env.rng``), made from its seed. So game ``i`` of a vector environment with seed ``s`` goes
 as the single environment with seed ``s`` does.
@@ -7,11 +7,13 @@ as the single environment with seed ``s`` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from togyz_env.errors import ConfigError
+from togyz_env.errors import ConfigError, PositionError
 from togyz_env.notation import shown
+from togyz_env.position import Position, Ruleset
 from togyz_env.rng import next_uint64, uniform
 from togyz_env.rules import BLACK, WHITE, int64, kernel
 
@@ -65,6 +67,37 @@ def side_code(agent_side: object) -> int:
     Raises:
         ConfigError: it is none of them.
     """
-    if not isinstance(agent_side, str) or agent_side not in SIDES:
-        raise ConfigError(f"agent_side: {shown(agent_side)}; expected one of {', '.join(map(repr, SIDES))}")
-    return SIDES[agent_side]
+    one_of("agent_side", agent_side, SIDES)
+    return SIDES[str(agent_side)]
+
+
+def one_of(what: str, value: object, allowed: Any) -> None:
+    """Refuse a value that is not among ``allowed`` (ConfigError)."""
+    if value not in tuple(allowed):
+        raise ConfigError(f"{what}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
+
+
+def start_position(fen: object, ruleset: Ruleset) -> Position:
+    """Read the position to start an episode from.
+
+    Raises:
+        NotationError, PositionError: it is malformed, cannot occur, or its game is over.
+    """
+    start = Position.from_fen(fen)  # type: ignore[arg-type]  # anything but text is refused there
+    if start.outcome(ruleset) is not None:
+        raise PositionError(f"fen: the game is over in {start.fen()!r}; expected a position to play on from")
+    return start
+
+
+def first_move_ends(start: Position) -> PositionError:
+    """The error for a start where the agent has no move to make."""
+    return PositionError(f"fen: the opponent's first move ends the game in {start.fen()!r}; expected the agent to move")
+
+
+def check_first_move(ruleset: Ruleset, side: int) -> None:
+    """Refuse a ply limit that cuts a game before an agent who may be black can move (ConfigError)."""
+    if ruleset.max_plies < 2 and side != SIDES["white"]:
+        name = next(name for name, code in SIDES.items() if code == side)
+        raise ConfigError(
+            f"max_plies: {ruleset.max_plies} with agent_side {name!r}: the opponent may have the only move; expected 2 or more"
+        )

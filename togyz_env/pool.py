@@ -8,6 +8,7 @@ from itertools import count
 
 from togyz_env.errors import ConfigError
 from togyz_env.notation import shown
+from togyz_env.opponents import check_opponent, name_of
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,6 @@ class OpponentPool:
         Raises:
             ConfigError: an impossible opponent or weight, a name that is taken, or a pool full of members to keep.
         """
-        from togyz_env.opponents import check_opponent, name_of  # which know pools
-
         if isinstance(opponent, OpponentPool):
             raise ConfigError("opponent: a pool in a pool; add its members instead")
         check_opponent(opponent)

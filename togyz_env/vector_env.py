@@ -12,37 +12,32 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from togyz_env import render
-from togyz_env.env import METADATA, check_first_move, first_move_ends, one_of, start_position
-from togyz_env.episodes import side_code, streams_of
+from togyz_env.env import METADATA
+from togyz_env.episodes import check_first_move, first_move_ends, one_of, side_code, start_position, streams_of
 from togyz_env.errors import ConfigError, IllegalMoveError
 from togyz_env.fen import fens
 from togyz_env.notation import shown
 from togyz_env.observation_modes import ObservationMode
-from togyz_env.opponents import NOT_SIMPLE, Board, Roster
-from togyz_env.position import PLY_LIMIT as BY_PLY_LIMIT
-from togyz_env.position import REASONS, Position, Ruleset
-from togyz_env.rules import ATSYRAU, BLACK, HOLES, KAZAN, MAJORITY, ONGOING, STATE_SIZE, TO_MOVE, WHITE
+from togyz_env.position import Position, Ruleset
+from togyz_env.roster import NOT_SIMPLE, Board, Roster
+from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE
+from togyz_env.vector_info import Info, InfoWriter
 from togyz_env.vector_kernels import (
     ILLEGAL_ACTION,
     begin_games,
     first_illegal,
     judge,
     look,
-    outcomes,
     play_actions,
     play_replies,
     play_simple,
     turn_over,
 )
 
-Info = dict[str, Any]
 Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]
 
 NO_EPISODE = ILLEGAL_ACTION + 1
 """Status of a game before the first reset."""
-
-_WINNERS = np.array([WHITE, BLACK, None], object)
-_REASONS = np.array([None, REASONS[MAJORITY], REASONS[ATSYRAU], BY_PLY_LIMIT], object)  # by status
 
 
 class TogyzqumalaqVectorEnv(VectorEnv[Any, Any, np.ndarray]):
@@ -141,6 +136,7 @@ class TogyzqumalaqVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if opponent is not None:
             check_first_move(self.ruleset, self._side)
             self._roster = Roster(opponent, self.ruleset, self._board)
+        self._infos = InfoWriter(self._states, self._plies, self._status, self._agents, self._roster)
         self._buffers = self._new_buffers()
 
     # What the games show.
@@ -226,8 +222,8 @@ class TogyzqumalaqVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         info: Info = {}
         which = np.zeros(self.num_envs, np.bool_)
         which[rows] = True
-        self._add_all(info, masks, kazans, to_move, which)
-        self._add_texts(info, rows)
+        self._infos.add_views(info, masks, kazans, to_move, which)
+        self._infos.add_texts(info, rows)
         return self._observations(masks), info
 
     def step(self, actions: Any) -> Step:
@@ -266,14 +262,14 @@ class TogyzqumalaqVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if count:
             ended = self._rows[:count].copy()
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                self._add_finals(info, ended, actions)
+                self._infos.add_finals(info, ended, actions, self._mode, self._seen(ended))
                 self._begin(ended, self._side)
                 self._enter(ended)
                 self._replies()
             else:
-                self._add_ends(info, ended, actions)
+                self._infos.add_ends(info, ended, actions)
         masks, kazans, to_move = self._look()
-        self._add_all(info, masks, kazans, to_move, np.ones(self.num_envs, np.bool_))
+        self._infos.add_views(info, masks, kazans, to_move, np.ones(self.num_envs, np.bool_))
         return self._observations(masks), rewards, terminated, truncated, info
 
     # Parts of a step.
@@ -357,63 +353,6 @@ class TogyzqumalaqVectorEnv(VectorEnv[Any, Any, np.ndarray]):
 
     def _observations(self, masks: np.ndarray) -> Any:
         return self._mode.observations(self._seen(slice(None)), masks, self._buffers[6])
-
-    # Infos: as gymnasium.vector.SyncVectorEnv would collect them.
-
-    def _add_all(self, info: Info, masks: np.ndarray, kazans: np.ndarray, to_move: np.ndarray, which: np.ndarray) -> None:
-        """Add what holds for every game in ``which bool[N]``."""
-        info |= {"action_mask": masks, "kazans": kazans, "to_move": to_move}
-        info |= {"_action_mask": which, "_kazans": which.copy(), "_to_move": which.copy()}
-        if self._roster is not None:
-            info |= {"agent_side": self._agents.astype(np.int64), "_agent_side": which.copy()}
-
-    def _put(self, info: Info, key: str, rows: np.ndarray, values: Any, shape: tuple[int, ...] = (), dtype: Any = object) -> None:
-        """Add ``values`` of ``rows`` under ``key``."""
-        array = np.full(self.num_envs, None, object) if dtype is object else np.zeros((self.num_envs, *shape), dtype)
-        array[rows] = values
-        info[key] = array
-        info["_" + key] = np.zeros(self.num_envs, np.bool_)
-        info["_" + key][rows] = True
-
-    def _add_texts(self, info: Info, rows: np.ndarray) -> None:
-        """Add position strings and opponents' names."""
-        self._put(info, "fen", rows, fens(self._states[rows], self._plies[rows]))
-        if self._roster is not None:
-            self._put(info, "opponent", rows, [self._roster.name(row) for row in rows.tolist()])
-
-    def _add_ends(self, info: Info, ended: np.ndarray, actions: np.ndarray) -> None:
-        """Add how the games in ``ended`` ended."""
-        self._add_texts(info, ended)
-        illegal = ended[self._status[ended] == ILLEGAL_ACTION]
-        if len(illegal):
-            self._put(info, "illegal_action", illegal, actions[illegal], (), np.int64)
-        played = ended[self._status[ended] != ILLEGAL_ACTION]
-        if len(played):
-            winners, scores = np.empty(len(played), np.int64), np.empty((len(played), 2), np.int64)
-            outcomes(self._states, self._status, played, winners, scores)
-            self._put(info, "winner", played, _WINNERS[winners])
-            self._put(info, "reason", played, _REASONS[self._status[played]])
-            self._put(info, "score", played, scores, (2,), np.int64)
-
-    def _add_finals(self, info: Info, ended: np.ndarray, actions: np.ndarray) -> None:
-        """Add ``final_obs`` and ``final_info`` of the games in ``ended``."""
-        final: Info = {}
-        masks = np.zeros((len(ended), HOLES), np.int8)
-        states = self._seen(ended)
-        self._put(final, "action_mask", ended, masks, (HOLES,), np.int8)
-        self._put(final, "kazans", ended, self._states[ended][:, KAZAN : KAZAN + 2], (2,), np.int64)
-        self._put(final, "to_move", ended, self._states[ended, TO_MOVE], (), np.int64)
-        if self._roster is not None:
-            self._put(final, "agent_side", ended, self._agents[ended], (), np.int64)
-        self._add_ends(final, ended, actions)
-        arrays = self._mode.empty(len(ended))
-        self._mode.write(states, arrays)
-        observations = np.full(self.num_envs, None, object)
-        for k, row in enumerate(ended.tolist()):
-            observations[row] = {"observation": arrays[k], "action_mask": masks[k]} if self._mode.masked else arrays[k]
-        which = np.zeros(self.num_envs, np.bool_)
-        which[ended] = True
-        info |= {"final_obs": observations, "_final_obs": which, "final_info": final, "_final_info": which.copy()}
 
     # Checks of reset.
 
