@@ -84,21 +84,34 @@ class Settings:
 class Node:
     """A position, the simulations through it, and what is proven: everything for the side to move here."""
 
-    def __init__(self, board: Board, ply: int, settings: Settings) -> None:
-        self.board, self.ply, self.moves = board, ply, board.legal()
+    def __init__(self, board: Board, ply: int, settings: Settings, is_root: bool = False) -> None:
+        self.board, self.ply, self.moves, self.playout = board, ply, board.legal(), settings.end == "playout"
         self.visits = 0
         self.total = F(0)
         self.prior: dict[int, np.float32] = {}
         self.children: dict[int, Node] = {}
         self.result: int | None = None
         self.plies = 0
-        end = board.end(settings.end == "playout")
+        end = board.end(self.playout)
         if end is not None:
             margin = end[1] - end[2] if board.mover == 0 else end[2] - end[1]
             self.result = (margin > 0) - (margin < 0)
         elif ply >= settings.max_plies:
             self.result = DRAW
         self.over = self.result is not None
+        self.winning = self.winning_move() if settings.solver and not self.over and not is_root else None
+        if self.winning is not None:
+            self.result, self.plies = WIN, 1
+
+    def winning_move(self) -> int | None:
+        """Lowest move that ends the game at once in favour of the side to move."""
+        for move in self.moves:
+            after = Board.of(self.board.row())
+            after.play(move)
+            end = after.end(self.playout)
+            if end is not None and (end[1] - end[2]) * (1 if self.board.mover == 0 else -1) > 0:
+                return move
+        return None
 
     def child_visits(self, move: int) -> int:
         return self.children[move].visits if move in self.children else 0
@@ -110,6 +123,8 @@ class Node:
 
     def result_of(self, move: int) -> int | None:
         """What is proven about ``move``, for the side to move here."""
+        if move == self.winning:
+            return WIN
         child = self.children.get(move)
         return None if child is None or child.result is None else -child.result
 
@@ -138,7 +153,7 @@ class ReferenceSearch:
         self, row: list[int], ply: int, evaluator: Evaluator, settings: Settings, root_prior: np.ndarray | None = None
     ) -> None:
         self.evaluator, self.settings, self.root_prior = evaluator, settings, root_prior
-        self.root = Node(Board.of(row), ply, settings)
+        self.root = Node(Board.of(row), ply, settings, is_root=True)
 
     def is_known(self, node: Node) -> bool:
         return node.over or (self.settings.solver and node.result is not None)
@@ -233,19 +248,21 @@ class ReferenceSearch:
         return PROOFS[self.root.result]
 
     def action(self) -> int:
-        """The shortest win, else the most visited move that is not lost, else the longest loss; -1 without a search."""
-        if self.root.visits == 0:
-            return -1
+        """The best move's action; -1 without a search."""
+        return self.best(self.root) - 1 if self.root.visits else -1
+
+    def best(self, node: Node) -> int:
+        """The shortest win, else the most visited move that is not lost, else the longest loss."""
 
         def key(move: int) -> tuple[int, int, float]:
-            n, result = self.root.child_visits(move), self.root.result_of(move)
-            value = float(self.root.mean_of(move)) if n > 0 else float(self.root.prior[move])
-            plies = self.root.children[move].plies if result is not None else 0
+            n, result = node.child_visits(move), node.result_of(move)
+            value = float(node.mean_of(move)) if n > 0 else float(node.prior.get(move, 0.0))
+            plies = node.children[move].plies if result is not None and move != node.winning else 0
             if result == WIN:
                 return 2, -plies, value
             return (0, plies, value) if result == LOSS else (1, n, value)
 
-        return max(self.root.moves, key=key) - 1
+        return max(node.moves, key=key)
 
     def policy(self) -> list[float]:
         """Visit shares; forced playouts that PUCT would not have made are taken back one by one."""
@@ -271,17 +288,13 @@ class ReferenceSearch:
         return [share / total for share in shares] if total else shares
 
     def principal_variation(self) -> list[int]:
-        """The best action, then the most visited moves (the lowest of equal ones)."""
+        """The best move of each node, as far as something is known below it."""
         line: list[int] = []
         node = self.root
         while node.visits > 0 and not node.over:
-            visits = [node.child_visits(move) for move in range(1, 10)]
-            if node is self.root:
-                line.append(self.action() + 1)
-            elif max(visits) == 0:
+            if node is not self.root and node.result is None and not any(child.visits for child in node.children.values()):
                 break
-            else:
-                line.append(visits.index(max(visits)) + 1)
+            line.append(self.action() + 1 if node is self.root else self.best(node))
             if line[-1] not in node.children:
                 break
             node = node.children[line[-1]]

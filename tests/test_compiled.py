@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+import togyz_agents
+import togyz_env
 from togyz_env.compiled import drop_stale
 
 
@@ -52,3 +59,29 @@ def test_new_and_removed_files_count_too(tmp_path: Path) -> None:
     (root / "new.py").write_text("")
     drop_stale(root)
     assert not index.exists()
+
+
+def run_probe(root: Path) -> str:
+    code = "from togyz_agents.outer import outer; print(outer())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("package", ["togyz_env", "togyz_agents"])
+def test_a_kernel_follows_the_kernel_that_it_calls_in_another_file(package: str, tmp_path: Path) -> None:
+    """In a copy of both packages, with a kernel more in each."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    for copied in (togyz_env, togyz_agents):
+        shutil.copytree(Path(copied.__file__).parent, tmp_path / copied.__name__, ignore=ignore)
+    inner = "from togyz_env.rules import kernel\n\n\n@kernel\ndef inner():\n    return {}\n"
+    outer = (
+        f"from togyz_env.rules import kernel\nfrom {package}.inner import inner\n\n\n@kernel\ndef outer():\n    return inner()\n"
+    )
+    (tmp_path / package / "inner.py").write_text(inner.format(1))
+    (tmp_path / "togyz_agents" / "outer.py").write_text(outer)
+    assert run_probe(tmp_path) == "1"
+    (tmp_path / package / "inner.py").write_text(inner.format(22))
+    assert run_probe(tmp_path) == "22"

@@ -343,10 +343,17 @@ def test_the_best_action_is_the_shortest_win_or_the_most_visited_or_the_longest_
         ints[ROOT, CHILD + action] = UNVISITED
         ints[ROOT, CHILD_STATUS + action] = status
         ints[ROOT, CHILD_VISITS + action] = visits.get(action, 0)
-    assert best_action(ints, floats) == best
+    assert best_action(ints, floats, ROOT) == best
 
 
 # 3. Trees
+
+
+def wins_at_once(rules: Board, move: int, end: str) -> bool:
+    after = Board.of(rules.row())
+    after.play(move)
+    over = after.end(end == "playout")
+    return over is not None and (over[1] - over[2]) * (1 - 2 * rules.mover) > 0
 
 
 def check_tree(tree: Tree, g: int, solver: bool = True, end: str = "majority", max_plies: int = 2000) -> None:
@@ -367,11 +374,19 @@ def check_tree(tree: Tree, g: int, solver: bool = True, end: str = "majority", m
             continue
         assert status & 3 == UNKNOWN or (solver and status >> 2 >= 1)
         if visits == 0:
-            assert status == UNKNOWN
+            assert status in (UNKNOWN, WIN + 4)
             continue
         legal = [number - 1 for number in rules.legal()]
         links = ints[node, CHILD : CHILD + HOLES].tolist()
         assert [a for a in range(HOLES) if links[a] != ILLEGAL] == legal
+        winning = [a for a in legal if wins_at_once(rules, a + 1, end)]
+        if solver and node != ROOT and winning:  # proven at birth
+            assert status == WIN + 4
+            assert (floats[node, VALUE], links) == (visits, [UNVISITED if a in legal else ILLEGAL for a in range(HOLES)])
+            assert not ints[node, CHILD_VISITS : CHILD_VISITS + HOLES].any()
+            statuses = ints[node, CHILD_STATUS : CHILD_STATUS + HOLES].tolist()
+            assert statuses == [LOSS if a == winning[0] else UNKNOWN for a in range(HOLES)]
+            continue
         priors = floats[node, PRIOR : PRIOR + HOLES]
         assert priors.sum() == pytest.approx(1.0, abs=1e-5)
         assert (priors >= 0).all()
@@ -482,7 +497,8 @@ def test_a_kept_subtree_is_what_hung_below_the_move(settings: Settings) -> None:
             block = copied.ints  # one block, three views
             copied = Tree(block, block.view(np.float32), block.view(np.uint8))
             child = int(block[0, ROOT, CHILD + action])
-            if block[0, child, STATUS] in (LOSS, DRAW, WIN):  # the game is over there
+            bare = not block[0, child, CHILD_VISITS : CHILD_VISITS + HOLES].any()
+            if block[0, child, STATUS] in (LOSS, DRAW, WIN) or (block[0, child, STATUS] == WIN + 4 and bare):  # nothing below
                 assert not keep_subtree(block[0], action, remap)
                 continue
             expected = below(copied, 0, child)
@@ -538,7 +554,7 @@ def test_a_search_on_a_kept_subtree_agrees_with_the_reference(settings: Settings
             visits = reference.visits()
             move = visits.index(max(visits)) + 1
             child = reference.root.children.get(move)
-            if child is not None and not child.over and child.visits > 0:
+            if child is not None and not child.over and child.winning is None and child.visits > 0:
                 reference.keep(move)
                 assert keep_subtree(tree.ints[g], move - 1, remap)
                 played += 1

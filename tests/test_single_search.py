@@ -457,6 +457,8 @@ def searched_along(position: Position, plies: int) -> Kept | None:
         node, after = int(search._tree.ints[0, node, CHILD + move - 1]), after.play(move)
     if len(line) < plies or after.outcome() is not None:
         return None
+    if node != ROOT and any(after.play(hole).outcome() is not None for hole in after.legal_moves()):
+        return None  # won at once, so never evaluated
     return Kept(search, line, after, below(search._tree, 0, node))
 
 

@@ -12,6 +12,7 @@ from togyz_agents.search.cache import Cache, new_cache
 from togyz_agents.search.params import SearchConfig, SearchParams
 from togyz_agents.search.puct import (
     NO_LEAF,
+    best_action,
     descend,
     is_known,
     move_to_play,
@@ -209,7 +210,7 @@ class SearchResult:
         value: ``float32[B]``, root value in [-1, 1].
         action: ``int64[B]``, the action to play; -1 where the game is over.
         proof: for each root "win", "draw", "loss" or "" (not proven).
-        principal_variation: for each root the most visited line, as hole numbers 1..9.
+        principal_variation: for each root the line of best moves, as hole numbers 1..9.
     """
 
     visits: np.ndarray
@@ -324,15 +325,15 @@ class BatchedSearch:
 
 
 def principal_variation(tree: Tree, g: int, action: int) -> tuple[int, ...]:
-    """Line of slot ``g`` as hole numbers: the root's ``action`` (empty for -1), then the most visited moves."""
-    ints = tree.ints[g]
+    """Line of slot ``g`` as hole numbers: the root's ``action`` (empty for -1), then each node's best action as far as known."""
+    ints, floats = tree.ints[g], tree.floats[g]
     line: list[int] = []
     node = ROOT
     while action >= 0:
         line.append(action + 1)
         node = int(ints[node, CHILD + action])
-        if node < 0 or ints[node, VISITS] == 0 or (is_known(int(ints[node, STATUS]), False)):
+        if node < 0 or ints[node, VISITS] == 0 or is_known(int(ints[node, STATUS]), False):
             break
-        visits = ints[node, CHILD_VISITS : CHILD_VISITS + HOLES]
-        action = int(visits.argmax()) if visits.max() > 0 else -1
+        known = proof_of(int(ints[node, STATUS])) != UNKNOWN or ints[node, CHILD_VISITS : CHILD_VISITS + HOLES].any()
+        action = int(best_action(ints, floats, node)) if known else -1
     return tuple(line)

@@ -121,7 +121,7 @@ def descend(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, params: Se
         child = ints[node, CHILD + action]
         ply += 1
         if child == UNVISITED:
-            return add_child(ints, floats, bytes_, node, action, ply, params.playout, params.max_plies)
+            return add_child(ints, floats, bytes_, node, action, ply, params.playout, params.max_plies, params.solver)
         node = child
 
 
@@ -196,7 +196,7 @@ def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forc
         gumbel.improved_policy(ints, floats, params, out)
         return
     if params.solver and proof_of(ints[ROOT, STATUS]) == WIN:
-        out[best_action(ints, floats)] = 1.0
+        out[best_action(ints, floats, ROOT)] = 1.0
         return
     best = 0
     for action in range(HOLES):
@@ -230,8 +230,8 @@ def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forc
 
 
 @kernel
-def best_action(ints: np.ndarray, floats: np.ndarray) -> int:
-    """The move to play: the shortest proven win, else the most visited that is not proven lost, else the longest loss.
+def best_action(ints: np.ndarray, floats: np.ndarray, node: int) -> int:
+    """The best move of an expanded ``node``: the shortest proven win, else the most visited not proven lost, else the longest loss.
 
     Visit ties go to the higher mean value (without visits: the higher prior), then to the lower action.
     """
@@ -240,11 +240,11 @@ def best_action(ints: np.ndarray, floats: np.ndarray) -> int:
     best_visits = -1
     best_value = -math.inf
     for action in range(HOLES):
-        if ints[ROOT, CHILD + action] == ILLEGAL:
+        if ints[node, CHILD + action] == ILLEGAL:
             continue
-        status = ints[ROOT, CHILD_STATUS + action]
-        n = int64(ints[ROOT, CHILD_VISITS + action])
-        value = floats[ROOT, CHILD_VALUE + action] / n if n > 0 else floats[ROOT, PRIOR + action]
+        status = ints[node, CHILD_STATUS + action]
+        n = int64(ints[node, CHILD_VISITS + action])
+        value = floats[node, CHILD_VALUE + action] / n if n > 0 else floats[node, PRIOR + action]
         rank = 1
         if proof_of(status) == LOSS:
             rank = 2
@@ -265,7 +265,7 @@ def move_to_play(ints: np.ndarray, floats: np.ndarray, params: SearchParams) -> 
     """The move that a finished search plays: ``best_action``, or the Gumbel choice while nothing is proven."""
     if params.gumbel and not is_known(ints[ROOT, STATUS], params.solver):
         return gumbel.final_action(ints, floats, params)
-    return best_action(ints, floats)
+    return best_action(ints, floats, ROOT)
 
 
 @kernel

@@ -24,6 +24,7 @@ from togyz_agents.search.batched import (
     softmax,
     unusable,
 )
+from togyz_agents.search.lookahead import winning_action
 from togyz_agents.search.params import SearchConfig, SearchParams
 from togyz_agents.search.puct import best_action, descend, is_known, prepare_root, root_value
 from togyz_agents.search.tree import (
@@ -43,13 +44,13 @@ from togyz_agents.search.tree import (
     ROOT,
     SIZE,
     STATUS,
-    UNKNOWN,
     UNVISITED,
     VISITS,
     WIN,
     Tree,
     backup,
     exact_value,
+    is_bare,
     keep_subtree,
     new_tree,
     plant,
@@ -60,7 +61,7 @@ from togyz_agents.search.tree import (
 from togyz_env.errors import ConfigError, TogyzError
 from togyz_env.position import Ruleset
 from togyz_env.rng import new_streams
-from togyz_env.rules import BLACK, HOLES, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel
+from togyz_env.rules import BLACK, HOLES, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel, play
 
 MARGIN_SCALE = 81.0
 KNOWN_LEAVES = 4096
@@ -101,10 +102,13 @@ def _add_sums(ints: np.ndarray, floats: np.ndarray, leaf: int, draw: float, marg
 @kernel
 def _known_margin(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, playout: bool) -> float:
     """Margin / 81 of a node whose value is exact: the score of a finished game, else the mean so far of a proven node."""
-    if plies_of(ints[node, STATUS]) == 0:
-        state = state_of(bytes_, node)
+    if is_bare(ints, node):
+        state = state_of(bytes_, node).copy()
+        side = state[TO_MOVE]
+        if plies_of(ints[node, STATUS]) == 1:
+            play(state, winning_action(state, playout))
         margin = final_margin(state, end_reason(state, playout))
-        return (-margin if state[TO_MOVE] == BLACK else margin) / MARGIN_SCALE
+        return (-margin if side == BLACK else margin) / MARGIN_SCALE
     return float(floats[node, MARGIN_SUM] / max(ints[node, VISITS], 1))
 
 
@@ -401,14 +405,12 @@ class SingleSearch:
             paths = [
                 (int(ints[node, CHILD + a]), (*path, a))
                 for node, path in paths
-                if ints[node, VISITS] > 0
-                and (proof_of(int(ints[node, STATUS])) == UNKNOWN or plies_of(int(ints[node, STATUS])) > 0)
+                if ints[node, VISITS] > 0 and not is_bare(ints, node)
                 for a in range(HOLES)
                 if ints[node, CHILD + a] >= 0
             ]
         for node, path in paths if 0 <= plies <= 2 else []:
-            finished = proof_of(int(ints[node, STATUS])) != UNKNOWN and plies_of(int(ints[node, STATUS])) == 0
-            if ints[node, VISITS] > 0 and not finished and np.array_equal(state_of(bytes_, node), state):
+            if ints[node, VISITS] > 0 and not is_bare(ints, node) and np.array_equal(state_of(bytes_, node), state):
                 return path
         return None
 
@@ -431,7 +433,7 @@ class SingleSearch:
             draw = float(proof == "draw") if known else float(floats[ROOT, DRAW_SUM]) / visits
             margin = float(floats[ROOT, MARGIN_SUM]) / visits * MARGIN_SCALE
             child_visits = ints[ROOT, CHILD_VISITS : CHILD_VISITS + HOLES].copy()
-            action = int(best_action(ints, floats))
+            action = int(best_action(ints, floats, ROOT))
             lines = tuple(self._line(tree, a) for a in self._ranked()[:count])
         draw = min(draw, 1.0 - abs(value))
         outcome = ((1.0 - draw + value) / 2, draw, (1.0 - draw - value) / 2)

@@ -20,7 +20,8 @@ slower.)
 | PENDING | ints | 1 while the node waits for the network (single search) |
 | DRAW_SUM, MARGIN_SUM | floats | sums of draw probabilities and margins for the node's side to move (single search) |
 
-Node 0 is the root; children always stand behind their parent.
+Node 0 is the root; children always stand behind their parent. A node whose side to move wins at once is proven at birth:
+it is never evaluated, and only its winning edge has a child status.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from togyz_agents.search.lookahead import NO_ACTION, winning_action
 from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE, end_reason, final_margin, int64, kernel, play
 
 ROOT = 0
@@ -97,6 +99,19 @@ def plies_of(status: int) -> int:
 
 
 @kernel
+def is_bare(ints: np.ndarray, node: int) -> bool:
+    """Tell whether a node was proven at birth and so has no policy: a finished game, or one won with the next move."""
+    status = ints[node, STATUS]
+    if proof_of(status) == UNKNOWN or plies_of(status) > 1:
+        return False
+    if plies_of(status) == 1:
+        for action in range(HOLES):
+            if ints[node, CHILD_VISITS + action] > 0:
+                return False
+    return True
+
+
+@kernel
 def exact_value(status: int) -> float:
     """Value of a proven position for the side to move: LOSS -1, DRAW 0, WIN +1."""
     return float32((status & 3) - DRAW)
@@ -139,10 +154,33 @@ def plant(
 
 
 @kernel
+def _expand_won(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, winning: int) -> None:
+    """Give a node that is proven at birth edges without visits, the ``winning`` one with what is known behind it."""
+    row = STATE_BYTE + int64(bytes_[node, STATE_BYTE + TO_MOVE]) * HOLES
+    for action in range(HOLES):
+        ints[node, CHILD + action] = UNVISITED if bytes_[node, row + action] != 0 else ILLEGAL
+        ints[node, CHILD_VISITS + action] = 0
+        floats[node, CHILD_VALUE + action] = 0.0
+        floats[node, PRIOR + action] = 0.0
+        ints[node, CHILD_STATUS + action] = LOSS if action == winning else UNKNOWN
+
+
+@kernel
 def add_child(
-    ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, action: int, ply: int, playout: bool, max_plies: int
+    ints: np.ndarray,
+    floats: np.ndarray,
+    bytes_: np.ndarray,
+    node: int,
+    action: int,
+    ply: int,
+    playout: bool,
+    max_plies: int,
+    solver: bool,
 ) -> int:
-    """Add the node that ``action`` leads to from ``node``, ``ply`` plies into the game; return its index."""
+    """Add the node that ``action`` leads to from ``node``, ``ply`` plies into the game; return its index.
+
+    With ``solver`` it is proven at once if its side to move can end the game with a win.
+    """
     child: int = ints[ROOT, SIZE]
     ints[ROOT, SIZE] = child + 1
     for i in range(STATE_SIZE):
@@ -150,6 +188,11 @@ def add_child(
     state = state_of(bytes_, child)
     play(state, action)
     status = _status_at_birth(state, ply, playout, max_plies)
+    if solver and status == UNKNOWN:
+        winning = winning_action(state, playout)
+        if winning != NO_ACTION:
+            status = WIN + 4
+            _expand_won(ints, floats, bytes_, child, winning)
     ints[child, VISITS] = 0
     floats[child, VALUE] = 0.0
     ints[child, PENDING] = 0
@@ -239,7 +282,7 @@ def backup(ints: np.ndarray, floats: np.ndarray, node: int, value: float, solver
 def keep_subtree(ints: np.ndarray, action: int, remap: np.ndarray) -> bool:
     """Make the root's child by ``action`` the new root, keep what hangs below it, drop the rest.
 
-    False, with nothing changed, if that child was never evaluated; the position of a finished game never is.
+    False, with nothing changed, if that child was never evaluated: a finished game never is, nor a position won at once.
 
     Children stand behind their parents, so one ascending pass moves every kept node to a free place before it.
 
@@ -251,8 +294,7 @@ def keep_subtree(ints: np.ndarray, action: int, remap: np.ndarray) -> bool:
     new_root = ints[ROOT, CHILD + action]
     if new_root < 0 or ints[new_root, VISITS] == 0:
         return False
-    status = ints[new_root, STATUS]
-    if proof_of(status) != UNKNOWN and plies_of(status) == 0:
+    if is_bare(ints, new_root):
         return False
     size = ints[ROOT, SIZE]
     root_ply = ints[ROOT, ROOT_PLY]
