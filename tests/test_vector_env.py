@@ -22,7 +22,7 @@ import pytest
 from boards import board
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers.vector import DictInfoToList
+from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from togyz_env import ConfigError, IllegalMoveError, NotationError, OpponentPool, Position, PositionError
 from togyz_env.env import TogyzqumalaqEnv
@@ -355,6 +355,41 @@ def test_an_illegal_reply_names_the_opponent_and_the_game(answer: Any) -> None:
         env.step(np.array([0, 0, 0]))
     env.reset()
     env.step(np.array([0, 0, 0]))
+
+
+def test_an_opponent_that_fails_at_the_start_of_a_game_stops_all_until_reset() -> None:
+    pool = OpponentPool([first_legal])
+    env = make(2, opponent=pool, max_plies=2)
+    env.reset()
+    env.step(np.array([0, 0]))
+    pool.remove("first_legal")
+    with pytest.raises(ConfigError, match="the pool is empty"):
+        env.step(np.array([0, 0]))
+    with pytest.raises(ResetNeeded):
+        env.step(np.array([0, 0]))
+    pool.add("random")
+    env.reset()
+    env.step(np.array([0, 0]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gymnasiums_statistics_of_episodes_are_those_of_the_games(mode: AutoresetMode) -> None:
+    env = RecordEpisodeStatistics(make(6, opponent="random", autoreset_mode=mode))
+    env.reset(seed=1)
+    rng = np.random.default_rng(1)
+    over = np.zeros(6, bool)
+    ended = 0
+    while ended < 12:
+        if mode is AutoresetMode.DISABLED and over.any():
+            env.reset(options={"reset_mask": over})
+        actions = np.argmax(rng.random((6, 9)) * env.unwrapped.action_masks(), axis=1)  # type: ignore[attr-defined]
+        _, rewards, terminated, truncated, info = env.step(actions)
+        over = terminated | truncated
+        for game in np.flatnonzero(over):
+            episode = info.get("final_info", info)["episode"] if "episode" not in info else info["episode"]
+            assert episode["r"][game] == rewards[game]
+            assert 10 < episode["l"][game] < 300
+            ended += 1
 
 
 def test_an_agent_that_cannot_be_copied_is_refused_with_advice() -> None:

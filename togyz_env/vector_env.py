@@ -307,8 +307,12 @@ class TogyzqumalaqVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if self._roster.kind != NOT_SIMPLE:
             self._board.streams[rows] = self._seeds[rows]
             return
-        for row in rows.tolist():
-            self._roster.begin(row, int(self._seeds[row]), float(self._picks[row]))
+        try:
+            for row in rows.tolist():
+                self._roster.begin(row, int(self._seeds[row]), float(self._picks[row]))
+        except BaseException:
+            self._status[:] = NO_EPISODE  # half a step has been made: the episodes cannot go on
+            raise
 
     def _replies(self) -> None:
         """Let the opponents move wherever it is their turn."""
