@@ -40,7 +40,7 @@ def env(**arguments: Any) -> AECEnv[str, Observation, int]:
     return OrderEnforcingWrapper(wrapped)
 
 
-class raw_env(AECEnv[str, Observation, int]):  # noqa: N801 - PettingZoo's own name
+class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
     """Togyzqumalaq for two agents that move in turn.
 
     ## Description
@@ -158,7 +158,7 @@ class raw_env(AECEnv[str, Observation, int]):  # noqa: N801 - PettingZoo's own n
         """
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
-            self._was_dead_step(action)  # type: ignore[arg-type]
+            self._was_dead_step(action)
             return
         _, reward, terminated, truncated, info = self._game.step(action)
         other = self.possible_agents[1 - self.possible_agents.index(agent)]
