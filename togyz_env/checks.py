@@ -129,12 +129,15 @@ class _Examiner:
     def compare(self, fact: str, fen: str, moves: list[int], end: str, after: Position, result: Result) -> None:
         """Ask, and compare the answer with the position ``after`` and the ``result``."""
         position, legal, given = self.ask(fact, fen, moves, end)
-        pairs = [(after.fen(), position.fen(), position.row == after.row), (result, given, result == given)]
+        pairs = [
+            (repr(after.fen()), repr(position.fen()), position.row == after.row),
+            (f"result {result}", f"result {given}", result == given),
+        ]
         if result is None:
             pairs.append((f"legal holes {after.legal_moves()}", f"legal holes {legal}", legal == after.legal_moves()))
         for expected, got, same in pairs:
             if not same:
-                raise _WrongError(Failure(fact, _call(fen, moves, end), shown(expected), shown(got)))
+                raise _WrongError(Failure(fact, _call(fen, moves, end), expected, got))
 
     def game(self, fact: str, plies: list[tuple[int, str]], end: str, result: Result) -> None:
         """Replay a game ply by ply, then in one call."""
