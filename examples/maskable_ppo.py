@@ -125,7 +125,8 @@ def main() -> None:
     progress = Progress(max(arguments.steps // 10, 1), max(arguments.games // 4, 1), pool)
     model.learn(arguments.steps, callback=progress)
     wins, illegal = evaluate(model, arguments.games, seed=2_000_000)
-    print(f"after {model.num_timesteps} steps: {wins} of {arguments.games} games won ({wins / arguments.games:.1%}), {illegal} illegal")
+    share = wins / arguments.games
+    print(f"after {model.num_timesteps} steps: {wins} of {arguments.games} games won ({share:.1%}), {illegal} illegal moves")
     if arguments.curve:
         draw_curve(arguments.curve, progress.points, f"MaskablePPO against {arguments.opponent}: games won against random")
 

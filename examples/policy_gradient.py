@@ -83,7 +83,9 @@ def main() -> None:
         optimizer.step()
         if wins and update % 10 == 0:
             recent = wins[-500:]
-            print(f"{update * arguments.envs * arguments.horizon:>9} steps: {np.mean(recent):.0%} of the last {len(recent)} games won")
+            print(
+                f"{update * arguments.envs * arguments.horizon:>9} steps: {np.mean(recent):.0%} of the last {len(recent)} games won"
+            )
     envs.close()
     print(f"{len(wins)} games, {np.mean(wins[-500:] or [False]):.0%} of the last {len(wins[-500:])} won")
 

@@ -19,6 +19,7 @@ try:
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
     from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
+    from ray.tune.registry import register_env
 except ImportError as error:
     raise SystemExit(f"error: {error}; set up what examples/requirements-rllib.txt says") from None
 
@@ -49,9 +50,10 @@ def main() -> None:
 
     os.environ["OMP_NUM_THREADS"] = "1"
     ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
+    register_env("togyzqumalaq", make_env)
     config = (
         PPOConfig()
-        .environment(make_env, env_config={"observation": "rules", "opponent": arguments.opponent})
+        .environment("togyzqumalaq", env_config={"observation": "rules", "opponent": arguments.opponent})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
         .rl_module(rl_module_spec=RLModuleSpec(module_class=ActionMaskingTorchRLModule, model_config={"fcnet_hiddens": [256, 256]}))
         .training(train_batch_size_per_learner=arguments.batch, minibatch_size=256, num_epochs=8, gamma=1.0, lr=3e-4)

@@ -13,7 +13,16 @@ import gymnasium as gym
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
-from torchrl.envs import ActionMask, Compose, DTypeCastTransform, EnvBase, GymWrapper, MarlGroupMapType, PettingZooWrapper, TransformedEnv
+from torchrl.envs import (
+    ActionMask,
+    Compose,
+    DTypeCastTransform,
+    EnvBase,
+    GymWrapper,
+    MarlGroupMapType,
+    PettingZooWrapper,
+    TransformedEnv,
+)
 from torchrl.modules import MaskedCategorical, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
@@ -24,7 +33,10 @@ from togyz_env import togyzqumalaq_v0
 def gymnasium_env(seed: int) -> EnvBase:
     """One side against random. The distribution wants a bool mask; ``ActionMask`` keeps TorchRL's own random actions legal."""
     env = gym.make("togyz_env:Togyzqumalaq-v0", opponent="random", agent_side="random")
-    wrapped = TransformedEnv(GymWrapper(env, categorical_action_encoding=True), Compose(ActionMask(), DTypeCastTransform(torch.int8, torch.bool, in_keys=["action_mask"])))
+    wrapped = TransformedEnv(
+        GymWrapper(env, categorical_action_encoding=True),
+        Compose(ActionMask(), DTypeCastTransform(torch.int8, torch.bool, in_keys=["action_mask"])),
+    )
     wrapped.set_seed(seed)
     return wrapped
 

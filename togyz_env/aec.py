@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from togyz_env.env import TogyzqumalaqEnv
 from togyz_env.observation import ENCODERS
+from togyz_env.position import Outcome, Position
 from togyz_env.rules import HOLES, STATE_SIZE, STONES, TO_MOVE
 
 try:
@@ -23,7 +24,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 ILLEGAL_REWARD = -1.0
-_OUTCOME = ("fen", "winner", "reason", "score")
 
 Observation = dict[str, np.ndarray]
 
@@ -57,9 +57,8 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
     | ``observation`` | ``Box``, float32, length of the encoder | the position, encoded (``togyz_env.observation``) |
     | ``action_mask`` | ``MultiBinary(9)``, int8 | 1 = legal; all 0 for the agent that is not to move, and after the end |
 
-    ``state()`` is the state row, ``uint8[23]``. ``infos`` are empty until the game is over; then both agents have ``fen``,
-    ``winner`` (0, 1 or None for a draw), ``reason`` and ``score`` (white, black). (A text in an earlier info would keep
-    TorchRL's wrapper from working.)
+    ``state()`` is the state row, ``uint8[23]``. ``env.position`` and ``env.outcome`` tell people the rest, through the wrappers
+    too. ``infos`` stay empty: TorchRL wants nothing but numbers in them, and tianshou no text that is not always there.
 
     ## Rewards
     Win +1, loss -1, draw 0, and 0 before the end. A game cut by the ply limit gives 0 to both.
@@ -122,6 +121,16 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
         }
         self.state_space = spaces.Box(0, STONES, (STATE_SIZE,), np.uint8)
 
+    @property
+    def position(self) -> Position:
+        """The position on the board now."""
+        return self._game.position
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the rules or the ply limit have ended the game, or None; an illegal action is no outcome."""
+        return self.position.outcome(self._game.ruleset)
+
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the observation space of ``agent``."""
         return self.observation_spaces[agent]
@@ -160,7 +169,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        _, reward, terminated, truncated, info = self._game.step(action)
+        _, reward, terminated, truncated, _ = self._game.step(action)
         other = self.possible_agents[1 - self.possible_agents.index(agent)]
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
@@ -168,7 +177,6 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
             self.rewards = {agent: reward, other: -reward}
             self.terminations = dict.fromkeys(self.agents, terminated)
             self.truncations = dict.fromkeys(self.agents, truncated)
-            self.infos = {agent: {key: info[key] for key in _OUTCOME} for agent in self.agents}
         self._accumulate_rewards()
         self.agent_selection = other
 
@@ -184,7 +192,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
 
     def state(self) -> np.ndarray:
         """Return the state row, ``uint8[23]`` (layout in ``togyz_env.rules``)."""
-        return self._game.position.state
+        return self.position.state
 
     def render(self) -> Any:
         """Return the board as text ("ansi") or pixels ("rgb_array"); with "human" show it."""
