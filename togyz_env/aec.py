@@ -109,6 +109,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
         encoder = ENCODERS[observation]
         self.possible_agents = ["player_0", "player_1"]
         self.agents: list[str] = []  # until the first reset
+        self._seen: Observation = {}  # what the agent to move sees
         self.action_spaces = {agent: spaces.Discrete(HOLES) for agent in self.possible_agents}
         self.observation_spaces = {
             agent: spaces.Dict(
@@ -148,7 +149,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
             NotationError, PositionError: ``fen`` is malformed, cannot occur, or its game is over.
         """
         options = {key: value for key, value in (options or {}).items() if key == "fen"}
-        _, info = self._game.reset(seed=seed, options=options)
+        self._seen, info = self._game.reset(seed=seed, options=options)
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
@@ -169,7 +170,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        _, reward, terminated, truncated, _ = self._game.step(action)
+        self._seen, reward, terminated, truncated, _ = self._game.step(action)  # the next agent's view
         other = self.possible_agents[1 - self.possible_agents.index(agent)]
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
@@ -182,13 +183,12 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]
 
     def observe(self, agent: str) -> Observation:
         """Return what ``agent`` sees now, from his side."""
+        over = self.terminations.get(agent, True) or self.truncations.get(agent, True)
+        if agent == self.agent_selection and not over:
+            return {key: array.copy() for key, array in self._seen.items()}
         state = self.state()
         state[TO_MOVE] = self.possible_agents.index(agent)
-        over = self.terminations.get(agent, True) or self.truncations.get(agent, True)
-        mask = np.zeros(HOLES, np.int8)
-        if agent == self.agent_selection and not over:
-            mask[:] = self._game.action_masks()
-        return {"observation": ENCODERS[self._encoder].encode(state[None])[0], "action_mask": mask}
+        return {"observation": ENCODERS[self._encoder].encode(state[None])[0], "action_mask": np.zeros(HOLES, np.int8)}
 
     def state(self) -> np.ndarray:
         """Return the state row, ``uint8[23]`` (layout in ``togyz_env.rules``)."""
