@@ -57,7 +57,7 @@ def of(result: dict[str, Any], group: str) -> list[dict[str, Any]]:
 def test_every_group_gives_its_figures(result: dict[str, Any]) -> None:
     assert {group: len(of(result, group)) for group in GROUPS} == {
         "rules": 1,
-        "environment": 6,  # 2 observations alone, 4 vector environments
+        "environment": 7,  # 2 observations alone, 4 vector environments, PettingZoo
         "tree": 2,
         "evaluator": 4,  # 2 networks x 1 precision x 2 batches
         "selfplay": 20,  # 2 slots x 2 workers x (evaluations alone, 2 ways to play, 2 ratios)

@@ -7,7 +7,15 @@ imports it by itself. ``gymnasium.make_vec`` makes the vector environment.
 from gymnasium.envs.registration import register
 
 from togyz_env import compiled as _compiled  # noqa: F401 - first: before any kernel is defined
-from togyz_env.errors import CheckpointError, ConfigError, IllegalMoveError, NotationError, PositionError, TogyzError
+from togyz_env.errors import (
+    CheckpointError,
+    ConfigError,
+    ConformanceError,
+    IllegalMoveError,
+    NotationError,
+    PositionError,
+    TogyzError,
+)
 from togyz_env.game import Game
 from togyz_env.pool import OpponentPool
 from togyz_env.position import Outcome, Position, Ruleset, perft
@@ -17,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CheckpointError",
     "ConfigError",
+    "ConformanceError",
     "Game",
     "IllegalMoveError",
     "NotationError",

@@ -25,3 +25,12 @@ class ConfigError(TogyzError):
 
 class CheckpointError(TogyzError):
     """A run directory or checkpoint file that is missing, foreign or damaged."""
+
+
+class ConformanceError(TogyzError):
+    """An implementation of the game that disagrees with known facts (``togyz_env.checks``); ``failures`` has all of them."""
+
+    def __init__(self, message: str, failures: tuple[object, ...] = ()) -> None:
+        """Keep the failures, first to last."""
+        super().__init__(message)
+        self.failures = failures

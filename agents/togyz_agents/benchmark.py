@@ -8,6 +8,7 @@ when the figures cannot.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import logging
 import os
 import platform
@@ -179,9 +180,10 @@ def rules(plan: Plan) -> list[Figure]:
 
 
 def environment(plan: Plan) -> list[Figure]:
-    """Steps of the Gymnasium environments: random legal actions, drawn beforehand; resets are included.
+    """Steps of the environments: random legal actions, drawn beforehand; resets are included.
 
-    A step of the vector environment is one of all its games, with new observations, masks, rewards and infos.
+    A step of the vector environment is one of all its games, with new observations, masks, rewards and infos. Gymnasium's single
+    one is without wrappers; PettingZoo's, if it is installed, with all of its own, and ``last()`` before each step.
     """
     tasks = []
     for observation in ("plain", "rules"):
@@ -210,7 +212,26 @@ def environment(plan: Plan) -> list[Figure]:
 
         name = f"VectorEnv, {plan.envs} games, observation {observation}" + (f", against {opponent}" if opponent else "")
         tasks.append(Task(name, "steps/s", repeatedly(steps)))
+    if importlib.util.find_spec("pettingzoo"):
+        tasks.append(Task("PettingZoo, observation plain", "steps/s", _play_pettingzoo(_random_games(TogyzqumalaqEnv(), 16))))
     return measure_tasks("environment", tasks, plan)[0]
+
+
+def _play_pettingzoo(games: list[list[int]]) -> Work:
+    from togyz_env import togyzqumalaq_v0  # an optional extra
+
+    env = togyzqumalaq_v0.env()
+    actions_of_games = cycle(games)
+
+    def step() -> int:
+        actions = next(actions_of_games)
+        env.reset()
+        for action in actions:
+            env.last()
+            env.step(action)
+        return len(actions)
+
+    return repeatedly(step)
 
 
 def _random_games(env: TogyzqumalaqEnv, count: int) -> list[list[int]]:
