@@ -40,7 +40,7 @@ from togyz_agents.search.alphabeta.kernel import (
     new_stack,
 )
 from togyz_agents.search.alphabeta.ordering import order_moves
-from togyz_agents.search.alphabeta.table import GENERATIONS, MISS, NO_MOVE, find, hash_of, move_in, new_table
+from togyz_agents.search.alphabeta.table import GENERATIONS, NO_MOVE, new_table, table_move
 from togyz_env.errors import ConfigError, TogyzError
 from togyz_env.position import Ruleset
 from togyz_env.rules import HOLES, ONGOING, STATE_SIZE, end_reason, is_legal, kernel, play
@@ -159,6 +159,7 @@ class AlphaBetaSearch:
         config: evaluation, capture search, table.
         ruleset: end rule and ply limit inside the search.
         evaluator: scores of leaves in place of ``config.evaluation``; called with up to nine positions, the children of one.
+        weights: ``int64[2, FEATURES]`` in place of the fitted ones, on an empty and on a full board.
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class AlphaBetaSearch:
         config: AlphaBetaConfig = AlphaBetaConfig(),  # noqa: B008 - a frozen value
         ruleset: Ruleset = Ruleset(),  # noqa: B008 - a frozen value
         evaluator: LeafEvaluator | None = None,
+        weights: np.ndarray | None = None,
     ) -> None:
         """Allocate the table."""
         self.config = config
@@ -174,7 +176,8 @@ class AlphaBetaSearch:
         self._settings = Settings(ruleset.playout, ruleset.max_plies, config.quiescence, evaluator is not None)
         self._weights = np.zeros((0, FEATURES), np.int64)
         if config.evaluation == "full":
-            self._weights = np.array([fitted.EMPTY_BOARD, fitted.FULL_BOARD], np.int64)
+            given = [fitted.EMPTY_BOARD, fitted.FULL_BOARD] if weights is None else weights
+            self._weights = np.array(given, np.int64)
         self._table = new_table(config.table)
         self._stack = new_stack()
         self._control = self._stack.control
@@ -368,9 +371,7 @@ class AlphaBetaSearch:
             play(row, hole - 1)
         line = list(moves)
         while len(line) < depth and len(self._table) and end_reason(row, self.ruleset.playout) == ONGOING:
-            key = hash_of(row.view(np.uint64), 0)
-            group, place = find(self._table, key)
-            action = NO_MOVE if place == MISS else move_in(self._table[group, 2 * place + 1])
+            action = table_move(self._table, row.view(np.uint64))
             if action == NO_MOVE or not is_legal(row, action):
                 break
             play(row, action)

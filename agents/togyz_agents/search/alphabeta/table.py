@@ -157,3 +157,10 @@ def from_entry(score: int, level: int) -> int:
     if score <= -PROVEN:
         return score + level
     return score
+
+
+@kernel
+def table_move(table: np.ndarray, words: np.ndarray) -> int:
+    """Best known action 0..8 of a state's ``uint64[3]`` far from the ply limit, or NO_MOVE."""
+    group, place = find(table, hash_of(words, 0))
+    return NO_MOVE if place == MISS else move_in(table[group, 2 * place + 1])
