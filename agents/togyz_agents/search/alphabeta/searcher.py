@@ -345,11 +345,11 @@ class AlphaBetaSearch:
         if score is None:
             if self._evaluator is None:
                 raise RuntimeError("the kernel asks for a value without an evaluator")
-            count = _siblings(self._stack, level, self.ruleset.playout, self._children)
-            states = self._children[:count]
+            siblings = self._children[: _siblings(self._stack, level, self.ruleset.playout, self._children)]
+            states = np.array([state for state in siblings if state.tobytes() not in self._known])
             scores = np.asarray(self._evaluator(states.copy()))
-            if scores.shape != (count,) or scores.dtype.kind != "i" or np.abs(scores).max() > LARGEST:
-                raise TogyzError(f"evaluator: {scores!r}; expected {count} whole scores within +-{LARGEST}")
+            if scores.shape != (len(states),) or scores.dtype.kind != "i" or np.abs(scores).max() > LARGEST:
+                raise TogyzError(f"evaluator: {scores!r}; expected {len(states)} whole scores within +-{LARGEST}")
             if len(self._known) > KNOWN_VALUES:
                 self._known.clear()
             self._known.update((state.tobytes(), int(value)) for state, value in zip(states, scores))
