@@ -400,9 +400,8 @@ def test_expected_results_and_scores_are_inverse() -> None:
     values = np.array([-0.99, -0.5, 0.0, 0.3, 0.9])
     scores = score_of_value(values, 700.0)
     assert [expectation(int(score), 700.0) for score in scores] == pytest.approx(values, abs=1e-3)
-    assert score_of_value(np.array([-1.0, 1.0]), 700.0).tolist() == [-score_of_value(np.ones(1), 700.0)[0]] + [
-        score_of_value(np.ones(1), 700.0)[0]
-    ]
+    low, high = score_of_value(np.array([-1.0, 1.0]), 700.0)
+    assert -PROVEN < low == -high < -5000
     assert expectation(WIN - 5, 700.0) == 1.0
     assert expectation(5 - WIN, 700.0) == -1.0
 

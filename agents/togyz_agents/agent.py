@@ -96,7 +96,11 @@ AgentFactory = Callable[..., Agent]
 _BUILT_IN: dict[str, tuple[str, str, str]] = {
     "random": ("togyz_agents.players.random_player", "RandomAgent", "a uniformly random legal move"),
     "greedy": ("togyz_agents.players.greedy", "GreedyAgent", "the move that wins the most stones at once"),
-    "alphabeta": ("togyz_agents.players.alphabeta", "AlphaBetaAgent", "alpha-beta search with an evaluation or a network at its leaves"),
+    "alphabeta": (
+        "togyz_agents.players.alphabeta",
+        "AlphaBetaAgent",
+        "alpha-beta search with an evaluation or a network at its leaves",
+    ),
     "rollout": ("togyz_agents.players.rollout", "RolloutAgent", "tree search that values a position by random games from it"),
     "policy": ("togyz_agents.players.policy", "PolicyAgent", "the move that a trained network likes best, without search"),
     "alphazero": ("togyz_agents.players.alphazero", "AlphaZeroAgent", "tree search guided by a trained network"),

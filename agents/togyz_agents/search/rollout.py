@@ -77,7 +77,11 @@ class RolloutEvaluator:
     def outputs(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Evaluate ``states uint8[B, 23]``: ``(logits float32[B, 9], win/draw/loss float32[B, 3], margin / 81 float32[B])``."""
         count = len(states)
-        logits, outcomes, margins = np.empty((count, HOLES), np.float32), np.empty((count, 3), np.float32), np.empty(count, np.float32)
+        logits, outcomes, margins = (
+            np.empty((count, HOLES), np.float32),
+            np.empty((count, 3), np.float32),
+            np.empty(count, np.float32),
+        )
         _equal_logits(states, logits)
         play_rollouts(states, self._streams, self._rollouts, self._playout, outcomes, margins)
         return logits, outcomes, margins

@@ -50,13 +50,13 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played or fitted."""
-        for name in ("games", "rounds", "depth", "workers"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"fit: {name} {getattr(self, name)}; expected at least 1")
+        for name, least in (("games", 10), ("rounds", 1), ("depth", 1), ("workers", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"fit: {name} {getattr(self, name)}; expected at least {least}")
         if not 0 <= self.random_share <= 1 or self.opening_plies < 0 or not self.penalty > 0:
             raise ConfigError(
-                f"fit: random share {self.random_share}, {self.opening_plies} opening plies, penalty {self.penalty}; expected a share,"
-                " no negative number and a penalty above 0"
+                f"fit: random share {self.random_share}, {self.opening_plies} opening plies, penalty {self.penalty};"
+                " expected a share, no negative number and a penalty above 0"
             )
 
 
@@ -125,7 +125,10 @@ def design_matrix(states: np.ndarray) -> np.ndarray:
 
 
 def logistic_regression(inputs: np.ndarray, results: np.ndarray, penalty: float) -> np.ndarray:
-    """Return the coefficients that minimise cross-entropy plus ``penalty`` times the squares of the scaled ones, by Newton's method."""
+    """Return the coefficients that minimise cross-entropy plus ``penalty`` times their squares, those of scaled inputs.
+
+    Newton's method.
+    """
     spread = np.maximum(inputs.std(axis=0), 1e-9)
     scaled = inputs / spread
     coefficients = np.zeros(inputs.shape[1])
@@ -148,11 +151,11 @@ def cross_entropy(inputs: np.ndarray, results: np.ndarray, coefficients: np.ndar
 
 def fit_games(games: list[Game], penalty: float) -> Fit:
     """Fit the weights to nine tenths of the games and measure them on the rest."""
-    parts = []
-    for selected in (lambda i: i % 10 != 0, lambda i: i % 10 == 0):
-        chosen = [game for i, game in enumerate(games) if selected(i)]
-        parts.append((design_matrix(np.concatenate([s for s, _ in chosen])), np.concatenate([r for _, r in chosen])))
-    (inputs, results), (held_inputs, held_results) = parts
+    fitted_on = [game for number, game in enumerate(games) if number % 10]
+    (inputs, results), (held_inputs, held_results) = (
+        (design_matrix(np.concatenate([states for states, _ in part])), np.concatenate([results for _, results in part]))
+        for part in (fitted_on, games[::10])
+    )
     coefficients = logistic_regression(inputs, results, penalty)
     kazans = [KAZANS, KAZANS + FEATURES]
     alone = logistic_regression(inputs[:, kazans].sum(axis=1, keepdims=True), results, penalty)

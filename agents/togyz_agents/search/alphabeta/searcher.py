@@ -16,7 +16,6 @@ import numpy as np
 from togyz_agents.search.alphabeta import weights as fitted
 from togyz_agents.search.alphabeta.evaluation import FEATURES, LARGEST, PROVEN, expectation, plies_to_end
 from togyz_agents.search.alphabeta.kernel import (
-    ALPHA,
     BASE,
     COUNT,
     DONE,
@@ -104,7 +103,7 @@ class AlphaBetaResult:
         depth: plies that all moves were searched to.
         nodes: positions visited, those of the capture search included.
         seconds: time of the search.
-        lines: every legal move, best first. The first ones are exact, as many as were asked for; of the others only a bound is known.
+        lines: every legal move, best first. As many as were asked for are exact; of the others only a bound is known.
     """
 
     action: int
@@ -164,7 +163,7 @@ class AlphaBetaSearch:
 
     def __init__(
         self,
-        config: AlphaBetaConfig = AlphaBetaConfig(),  # noqa: B008 - a frozen value
+        config: AlphaBetaConfig = AlphaBetaConfig(),
         ruleset: Ruleset = Ruleset(),  # noqa: B008 - a frozen value
         evaluator: LeafEvaluator | None = None,
         weights: np.ndarray | None = None,
@@ -185,6 +184,9 @@ class AlphaBetaSearch:
         self._children = np.empty((HOLES, STATE_SIZE), np.uint8)
         self._stop = threading.Event()
         self._used = False
+        self._node_limit = NO_LIMIT
+        self._deadline: float | None = None
+        self._partial: list[RootMove] = []
 
     def forget(self) -> None:
         """Drop all that earlier searches have learned."""
@@ -259,8 +261,8 @@ class AlphaBetaSearch:
         self._stop.clear()
         self._used = True
         self._node_limit = NO_LIMIT
-        self._deadline: float | None = None
-        self._partial: list[RootMove] = []
+        self._deadline = None
+        self._partial = []
         control[STOP] = 0
         control[NODES] = 0
         control[ROOT_PLY] = ply
@@ -281,7 +283,8 @@ class AlphaBetaSearch:
     def _iterate(self, order: list[RootMove], depth: int, lines: int) -> list[RootMove]:
         """Search every move of the root to ``depth`` in the ``order`` of the last iteration; return them, the best first."""
         stack, control = self._stack, self._control
-        self._partial = done = []
+        done: list[RootMove] = []
+        self._partial = done
         stack.frames[0, COUNT] = len(order)
         for index, before in enumerate(order):
             stack.moves[0, index] = before.moves[0] - 1
@@ -295,14 +298,14 @@ class AlphaBetaSearch:
             score = self._search_move(action, depth, alpha, INFINITE if alpha == -INFINITE else alpha + 1)
             if alpha < score and alpha != -INFINITE:
                 score = self._search_move(action, depth, alpha, INFINITE)
-            moves = (action + 1,)
+            moves: tuple[int, ...] = (action + 1,)
             if score > alpha:
                 moves = (action + 1, *(int(a) + 1 for a in stack.lines[BASE, : stack.lengths[BASE]]))
             done.append(RootMove(moves, score, score > alpha, int(control[NODES]) - start))
-        return self._ranked(done, lines)
+        return self._ranked(done)
 
     @staticmethod
-    def _ranked(found: list[RootMove], lines: int) -> list[RootMove]:
+    def _ranked(found: list[RootMove]) -> list[RootMove]:
         """The exact moves by score, then those that cost most nodes: they came nearest to being good."""
         exact = sorted((line for line in found if line.exact), key=lambda line: -line.score)
         others = sorted((line for line in found if not line.exact), key=lambda line: -line.nodes)
@@ -312,7 +315,7 @@ class AlphaBetaSearch:
         """What an unfinished iteration adds to the last one: its best moves, if it has searched the last one's best."""
         if len(self._partial) < lines or not self._partial:
             return before
-        better = [line for line in self._ranked(self._partial, lines) if line.exact]
+        better = [line for line in self._ranked(self._partial) if line.exact]
         searched = {line.moves[0] for line in better}
         return better + [line for line in before if line.moves[0] not in searched]
 

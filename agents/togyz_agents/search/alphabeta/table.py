@@ -51,14 +51,15 @@ def hash_of(words: np.ndarray, left: int) -> np.uint64:
     ``left``, 0..255: plies to the ply limit where the search can reach it, for then the position's value depends on them; else 0.
     It takes the place of the last byte.
     """
-    h = words[0] * _A
+    h: np.uint64 = words[0] * _A
     h ^= h >> _SHIFT_B
     h = (h ^ words[1]) * _B
     h ^= h >> _SHIFT_A
     h = (h ^ words[2] ^ np.uint64(left) << _SHIFT_LAST) * _C
     h ^= h >> _SHIFT_B
     h *= _A
-    return h ^ (h >> _SHIFT_C)
+    h ^= h >> _SHIFT_C
+    return h
 
 
 @kernel
