@@ -188,7 +188,10 @@ def fit(config: FitConfig) -> Fit:
 def module_text(found: Fit, command: str) -> str:
     """The source of ``weights.py``: the weights as constants, with the command that made them."""
     lines = [
-        f'"""Weights of the evaluation "full", for the side to move, in hundredths of a stone. Made by: {command}."""',
+        '"""Weights of the evaluation "full", for the side to move, in hundredths of a stone. Made by:',
+        "",
+        command,
+        '"""',
         "",
         "from __future__ import annotations",
         "",
