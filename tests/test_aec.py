@@ -38,7 +38,7 @@ def play_out(env: Any, seed: int, plies: int = 10_000) -> list[tuple[str, Any]]:
     return course
 
 
-@pytest.mark.parametrize("observation", sorted(ENCODERS))
+@pytest.mark.parametrize("observation", [*sorted(ENCODERS), "planes", "tokens"])
 def test_pettingzoos_api_test_finds_nothing(observation: str, capsys: pytest.CaptureFixture[str]) -> None:
     for make in (togyzqumalaq_v0.env, togyzqumalaq_v0.raw_env):
         with warnings.catch_warnings():
