@@ -244,7 +244,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], list[str]]] = [
     ("another encoder", lambda run: edited(run / "config.yaml", network__encoder="rules"), ["does not fit config.yaml"]),
     ("other slots", lambda run: edited(run / "config.yaml", selfplay__slots=8), ["16 games in progress do not fit into 8 slots"]),
     ("other workers", lambda run: edited(run / "config.yaml", selfplay__workers=2), ["games of 1 workers do not fit 2 workers"]),
-    ("shorter games", lambda run: edited(run / "config.yaml", rules__max_plies=4), ["does not fit config.yaml"]),
+    ("shorter games", lambda run: edited(run / "config.yaml", rules__max_plies=9), ["does not fit config.yaml"]),
     ("figures foreign", lambda run: (run / "metrics.jsonl").write_text("x\n"), ["metrics.jsonl', line 1: no JSON object"]),
     ("ladder foreign", lambda run: (run / "ladder.jsonl").write_text("{}\n"), ["ladder.jsonl', line 1: no JSON object"]),
 ]
