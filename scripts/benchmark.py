@@ -22,7 +22,7 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="rules, environment, alphabeta, tree, evaluator, selfplay, training, sample",
+        help="rules, environment, alphabeta, single, tree, evaluator, selfplay, training, sample",
     )
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a repeat (default: 0.5)")
     arguments = parser.parse_args()

@@ -40,6 +40,7 @@ TINY = Plan(
     slots=(4, 6),
     simulations=5,
     training_batches=(16,),
+    single_simulations=(20,),
     depth=2,
 )
 
@@ -60,6 +61,7 @@ def test_every_group_gives_its_figures(result: dict[str, Any]) -> None:
         "rules": 1,
         "environment": 7,  # 2 observations alone, 4 vector environments, PettingZoo
         "alphabeta": 3,
+        "single": 1,
         "tree": 2,
         "evaluator": 4,  # 2 networks x 1 precision x 2 batches
         "selfplay": 20,  # 2 slots x 2 workers x (evaluations alone, 2 ways to play, 2 ratios)
