@@ -25,3 +25,7 @@ class ConfigError(TogyzError):
 
 class CheckpointError(TogyzError):
     """A run directory or checkpoint file that is missing, foreign or damaged."""
+
+
+class EngineError(TogyzError):
+    """An external engine that crashed, hung, or said what it may not; it has lost the game that it was playing."""
