@@ -23,6 +23,7 @@ import pytest
 import torch
 from boards import board
 
+from togyz_agents import agent
 from togyz_agents.agent import agent_parameters, register
 from togyz_agents.engine.protocol import per_mille, read_go
 from togyz_agents.engine.server import Engine
@@ -168,7 +169,9 @@ def test_every_player_is_an_engine(run: Path) -> None:
         session.engine.close()
 
 
-def test_a_player_that_fails_says_so_and_names_no_move() -> None:
+def test_a_player_that_fails_says_so_and_names_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_registered", {})
+
     class Broken(RandomAgent):
         def select(self, position: Position, history: object, clock: object) -> int:
             if position.ply == 0:
