@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+import togyz_env
 from togyz_env import Position
 
 DATA = Path(__file__).parent / "data"
+FACTS = Path(togyz_env.__file__).parent / "data"
 
 
 def board(
@@ -29,7 +31,7 @@ def board(
 
 def games() -> list[dict[str, Any]]:
     """Return the 120 games of the conformance data."""
-    return [json.loads(line) for line in (DATA / "games.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (FACTS / "games.jsonl").read_text().splitlines()]
 
 
 def random_positions(count: int, seed: int) -> Iterator[Position]:

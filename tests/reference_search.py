@@ -269,6 +269,11 @@ class ReferenceSearch:
         shares = [float(n) for n in self.visits()]
         if self.settings.solver and self.root.result == WIN:
             return [float(action == self.action()) for action in range(9)]
+        if self.settings.solver and self.root.result != LOSS:
+            searched = sum(shares) > 0
+            shares = [0.0 if self.root.result_of(move) == LOSS else n for move, n in zip(range(1, 10), shares, strict=True)]
+            if searched and sum(shares) == 0:
+                return [float(action == self.action()) for action in range(9)]
         if self.settings.explore and self.settings.forced_playouts > 0.0 and sum(shares) > 0:
             best = shares.index(max(shares)) + 1
             scale = self.scale(self.root)
@@ -277,7 +282,7 @@ class ReferenceSearch:
                 return float(self.root.mean_of(move)) + scale * float(self.root.prior[move]) / (1.0 + n)
 
             for move, child in self.root.children.items():
-                if move == best or child.visits == 0:
+                if move == best or shares[move - 1] == 0:
                     continue
                 n = child.visits
                 for _ in range(math.floor(self.forced_visits(move))):

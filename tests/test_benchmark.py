@@ -33,6 +33,7 @@ TINY = Plan(
     seconds=0.002,
     repeats=2,
     networks=(NetworkConfig(width=8, blocks=1), NetworkConfig(width=4, blocks=0, encoder="plain")),
+    envs=8,
     batches=(1, 4),
     precisions=("float32",),
     workers=(1, 2),
@@ -57,7 +58,7 @@ def of(result: dict[str, Any], group: str) -> list[dict[str, Any]]:
 def test_every_group_gives_its_figures(result: dict[str, Any]) -> None:
     assert {group: len(of(result, group)) for group in GROUPS} == {
         "rules": 1,
-        "environment": 2,
+        "environment": 7,  # 2 observations alone, 4 vector environments, PettingZoo
         "alphabeta": 3,
         "tree": 2,
         "evaluator": 4,  # 2 networks x 1 precision x 2 batches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from togyz_env import ConfigError, IllegalMoveError, NotationError, Position, PositionError
-from togyz_env.env import TogyzqumalaqEnv
+from togyz_env.env import METADATA, TogyzqumalaqEnv
 from togyz_env.observation import ENCODERS
 
 ID = "togyz_env:Togyzqumalaq-v0"
@@ -79,7 +80,7 @@ def test_a_thousand_random_games_keep_to_the_spaces() -> None:
     env = make()
     rng = np.random.default_rng(0)
     ends = {"majority": 0, "atsyrau": 0}
-    for _ in range(1000):
+    for game in range(1000):
         observation, info = env.reset()
         done = False
         while not done:
@@ -89,7 +90,7 @@ def test_a_thousand_random_games_keep_to_the_spaces() -> None:
             action = int((rng.random(9) * mask).argmax())
             observation, reward, done, truncated, info = env.step(action)
             assert not truncated
-            assert ("fen" in info) == done
+            assert game % 20 or info["fen"] == env.position.fen()
         assert env.observation_space.contains(observation)
         assert not observation["action_mask"].any()
         assert sum(info["score"]) <= 162
@@ -124,17 +125,23 @@ def test_observations_already_given_do_not_change() -> None:
     assert env.step(0)[1:4] == (0.0, False, False)
 
 
-def test_the_position_string_comes_with_the_first_and_the_last_position() -> None:
+def test_the_position_string_comes_with_every_step() -> None:
     env = make(max_plies=2)
     _, info = env.reset()
     assert info["fen"] == Position.start().fen()
-    assert "fen" not in env.step(0)[4]
+    assert env.step(0)[4]["fen"] == Position.start().play(1).fen()
     assert env.step(0)[4]["fen"] == Position.start().play(1).play(1).fen()
     _, info = env.reset(options={"fen": WINS_WITH_9.fen()})
     assert info["fen"] == WINS_WITH_9.fen()
     assert env.step(8)[4]["fen"] == WINS_WITH_9.play(9).fen()
     env.reset(options={"fen": WINS_WITH_9.fen()})
     assert env.step(0)[4]["fen"] == WINS_WITH_9.fen()  # an illegal action: the position stays
+    for opponent in (first_legal, "random"):
+        env = make(opponent=opponent, agent_side="black")
+        _, info = env.reset(seed=1)
+        assert (info["fen"], info["opponent"]) == (env.position.fen(), getattr(opponent, "__name__", opponent))
+        assert info["fen"] == env.position.fen() != Position.start().fen()
+        assert env.step(0)[4]["fen"] == env.position.fen()
 
 
 @pytest.mark.parametrize("opponent", [None, "random", first_legal])
@@ -203,6 +210,82 @@ def test_the_ply_limit_truncates_with_no_reward() -> None:
     assert (info["winner"], info["reason"], info["score"]) == (None, "ply limit", info["kazans"])
     with pytest.raises(ResetNeeded):
         env.step(2)
+
+
+def test_a_ply_limit_of_1_is_one_move_and_refused_where_it_could_be_the_opponents() -> None:
+    env = make(max_plies=1)
+    for _ in range(2):
+        env.reset()
+        observation, reward, terminated, truncated, info = env.step(3)
+        assert (reward, terminated, truncated, info["reason"]) == (0.0, False, True, "ply limit")
+        assert not observation["action_mask"].any()
+    env = make(max_plies=1, opponent=first_legal)
+    env.reset()
+    assert env.step(0)[2:4] == (False, True)
+    assert env.position == Position.start().play(1)
+    for side in ("black", "random", "alternating"):
+        with pytest.raises(ConfigError, match=f"max_plies: 1 with agent_side '{side}'.*expected 2 or more"):
+            make(max_plies=1, opponent=first_legal, agent_side=side)
+
+
+def test_a_reset_in_mid_game_starts_anew() -> None:
+    agent = LastLegal()
+    for opponent in (None, agent):
+        env = make(opponent=opponent)
+        first, _ = env.reset(seed=4)
+        env.step(0)
+        env.step(1)
+        again, info = env.reset(seed=4)
+        assert np.array_equal(first["observation"], again["observation"])
+        assert (info["fen"], env.position) == (Position.start().fen(), Position.start())
+        env.step(2)
+    assert [position.ply for position in agent.histories[-1]] == [0, 1]  # nothing of the game before
+
+
+@pytest.mark.parametrize("opponent", [None, "greedy"])
+def test_an_illegal_action_then_a_reset_then_a_whole_game(opponent: Any) -> None:
+    env = make(opponent=opponent)
+    env.reset(seed=1)
+    assert env.step(9)[1:3] == (-1.0, True)
+    course = play_out(env, 1)
+    assert course == play_out(make(opponent=opponent), 1)
+    assert course[-1][2]
+    assert sum(Position.from_fen(course[-1][0]).kazans) > 0
+
+
+def test_a_finished_games_mask_samples_an_action_that_is_refused() -> None:
+    env = make(max_plies=1)
+    env.reset()
+    observation, *_ = env.step(0)
+    assert not observation["action_mask"].any()
+    assert env.action_space.sample(mask=observation["action_mask"]) == 0  # Gymnasium's answer to a mask without a 1
+    with pytest.raises(ResetNeeded, match="call reset"):
+        env.step(0)
+
+
+def test_a_mask_of_a_wrong_type_is_refused_by_the_space() -> None:
+    env = make()
+    observation, info = env.reset()
+    assert info["action_mask"].dtype == observation["action_mask"].dtype == np.int8
+    for wrong in (env.action_masks(), info["action_mask"].astype(np.int64), info["action_mask"].tolist()):
+        with pytest.raises(AssertionError, match="mask"):
+            env.action_space.sample(mask=wrong)
+    assert 0 <= env.action_space.sample(mask=env.action_masks().astype(np.int8)) < 9
+
+
+def test_two_environments_with_the_same_seed_are_one_and_with_different_ones_two() -> None:
+    for opponent in ("random", "greedy"):
+        one, two = (make(opponent=opponent, agent_side="random") for _ in range(2))
+        assert [play_out(one, seed) for seed in range(5)] == [play_out(two, seed) for seed in range(5)]
+        one.reset(seed=1)
+        two.reset(seed=2)
+        rng = np.random.default_rng(0)
+        fens: list[list[str]] = [[], []]
+        for _ in range(10):
+            wish = rng.random(9)
+            for env, seen in ((one, fens[0]), (two, fens[1])):
+                seen.append(env.step(int(np.argmax(wish * env.action_masks())))[4]["fen"])
+        assert fens[0] != fens[1]
 
 
 def test_the_rules_go_before_the_ply_limit() -> None:
@@ -309,6 +392,16 @@ def test_random_sides_are_both_played() -> None:
     sides = [env.reset(seed=seed)[1]["agent_side"] for seed in range(30)]
     assert set(sides) == {0, 1}
     assert env.reset(options={"agent_side": "black"})[1]["agent_side"] == 1
+
+
+def test_alternating_sides_alternate_and_a_seed_says_which_begins() -> None:
+    env = make(opponent=first_legal, agent_side="alternating")
+    assert [env.reset()[1]["agent_side"] for _ in range(4)] == [0, 1, 0, 1]
+    for seed in (6, 7, 6):
+        sides = [env.reset(seed=seed)[1]["agent_side"], *(env.reset()[1]["agent_side"] for _ in range(3))]
+        assert sides == [seed % 2, 1 - seed % 2] * 2
+    assert env.reset(options={"agent_side": "white"})[1]["agent_side"] == 0
+    assert env.reset()[1]["agent_side"] == 1
 
 
 def test_an_agent_opponent_sees_the_whole_history() -> None:
@@ -428,6 +521,10 @@ def test_render_modes(capsys: pytest.CaptureFixture[str]) -> None:
     env = make(render_mode="ansi")
     env.reset()
     assert env.render() == str(Position.start()) + "\n"
+    env.step(6)
+    assert "white played 7: the last stone fell into black's 6, white captured 10" in env.render()
+    env.reset()
+    assert env.render() == str(Position.start()) + "\n"
     env = make(render_mode="rgb_array")
     env.reset()
     before = env.render()
@@ -436,12 +533,68 @@ def test_render_modes(capsys: pytest.CaptureFixture[str]) -> None:
     assert (picture.dtype, picture.shape) == (np.uint8, (484, 720, 3))
     assert not np.array_equal(before, picture)
     assert capsys.readouterr().out == ""
-    env = make(render_mode="human")
-    env.reset()
-    env.step(6)
-    assert env.render() is None
-    assert str(Position.start().play(7)) in capsys.readouterr().out
     env = make()
     env.reset()
     with pytest.warns(UserWarning, match="without render_mode"):
         assert env.render() is None
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """pygame on a display that nobody sees."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    import pygame
+
+    pygame.display.quit()
+    yield pygame
+    pygame.display.quit()
+
+
+def test_human_mode_shows_the_picture_in_a_window(
+    screen: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(METADATA, "render_fps", 0)  # no pauses
+    env, picture = make(render_mode="human"), make(render_mode="rgb_array")
+    assert env.metadata["render_modes"] == ["ansi", "rgb_array", "human"]
+    for step in range(3):
+        if step == 0:
+            env.reset()
+            picture.reset()
+        else:
+            env.step(5 + step)
+            picture.step(5 + step)
+        shown = screen.surfarray.array3d(screen.display.get_surface()).swapaxes(0, 1)
+        assert np.array_equal(shown, picture.render())
+    assert env.render() is None
+    twin = copy.deepcopy(env)
+    twin.step(0)
+    assert env.position.ply == 2
+    env.close()
+    assert screen.display.get_surface() is None
+    env.close()
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_window_human_mode_says_so_once_and_prints_the_board(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)  # as if it were not installed
+    env = make(render_mode="human")
+    env.reset()
+    env.step(6)
+    assert env.render() is None
+    out = capsys.readouterr().out
+    assert out.count("black to move") == 2
+    assert "white captured 10" in out
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "needs pygame: pip install 'togyz[human]'; showing the board as text instead" in caplog.text
+
+
+def test_without_a_display_human_mode_says_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    import pygame
+
+    monkeypatch.setenv("SDL_VIDEODRIVER", "nonsense")
+    pygame.display.quit()
+    env = make(render_mode="human")
+    env.reset()
+    assert "found no display to open a window on; set DISPLAY; showing the board as text instead" in caplog.text

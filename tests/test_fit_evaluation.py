@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from reference_rules import Board
@@ -50,7 +52,7 @@ def test_the_regression_finds_what_made_the_results() -> None:
 def test_games_are_games_of_the_rules(games: list[Game]) -> None:
     for states, results in games[:20]:
         assert np.all(states[:, :20].sum(axis=1) == 162)
-        for before, after in zip(states, states[1:]):
+        for before, after in itertools.pairwise(states):
             successors = []
             for hole in Board.of(before.tolist()).legal():
                 board = Board.of(before.tolist())

@@ -55,7 +55,7 @@ WITHOUT_TORCH = (
     "togyz_agents.tournament",
 )
 TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.tournament")
-EXTRAS = ("pettingzoo", "pyspiel", "open_spiel")
+EXTRAS = ("pettingzoo", "pyspiel", "open_spiel", "pygame")
 
 
 def modules() -> dict[str, Path]:
@@ -111,6 +111,7 @@ def test_the_wheel_holds_every_module_of_exactly_two_packages(tmp_path: Path) ->
     expected = {path.relative_to(base).as_posix() for base in SOURCES for path in base.glob("togyz_*/**/*.py")}
     assert {name for name in names if name.endswith(".py")} == expected
     assert {"togyz_env/py.typed", "togyz_agents/py.typed"} <= set(names)
+    assert {f"togyz_env/data/{name}" for name in ("cases.jsonl", "games.jsonl", "perft.txt")} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
 
 

@@ -24,7 +24,7 @@ def test_the_first_session_runs_as_written(
     monkeypatch.chdir(tmp_path)
     train(Path("runs/quick-1"), config(run={"iterations": 1}))
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 6
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from boards import DATA, board, games, random_positions
+from boards import FACTS, board, games, random_positions
 from numba import njit
 from reference_rules import Board
 
@@ -16,7 +16,7 @@ from togyz_env import Outcome, Position, Ruleset, batch, perft, rules
 from togyz_env.rng import new_streams
 
 PLAYOUT = Ruleset(end="playout")
-PERFT_LINES = [line for line in (DATA / "perft.txt").read_text().splitlines() if line and not line.startswith("#")]
+PERFT_LINES = [line for line in (FACTS / "perft.txt").read_text().splitlines() if line and not line.startswith("#")]
 GAMES = games()
 EVENTS = {rules.NOTHING: "nothing", rules.CAPTURE: "capture", rules.MAKES_TUZDYK: "tuzdyk"}
 

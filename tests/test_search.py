@@ -632,6 +632,18 @@ def test_the_cache_changes_no_result_and_saves_evaluations(places: int) -> None:
         assert cached.evaluations < 1.5 * plain.evaluations
 
 
+def test_a_forgotten_cache_gives_the_results_of_the_new_weights() -> None:
+    batch = positions("majority")
+    weights = SMOOTH
+    search = batched(lambda states: weights(states), cache_places=4096)
+    search.run(batch.states, batch.plies, 50)
+    weights = HashEvaluator(99)
+    expected = batched(weights).run(batch.states, batch.plies, 50)
+    assert search.run(batch.states, batch.plies, 50).visits.tolist() != expected.visits.tolist()  # what it remembers is of the old
+    search.forget()
+    assert_same(search.run(batch.states, batch.plies, 50), expected)
+
+
 # 5. Randomness
 
 

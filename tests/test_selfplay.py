@@ -164,8 +164,8 @@ def test_policies_sum_to_one_and_values_stay_in_range(name: str) -> None:
     assert np.abs(samples["policy"].astype(int).sum(axis=1) - 65535).max() <= 4
     assert np.abs(samples["value"].astype(int)).max() <= 32767
     assert set(samples["full"].tolist()) == {0, 1}
-    # The move played was searched, but for rare positions where all that was searched is proven lost.
-    assert np.mean(samples["policy"][np.arange(len(samples)), samples["action"]] == 0) < 0.005
+    lost = samples["value"] == -32767  # proven: the longest line is played, however few its visits
+    assert (samples["policy"][np.arange(len(samples)), samples["action"]][~lost] > 0).all()
 
 
 def test_a_game_begins_after_none_to_three_random_plies() -> None:
@@ -426,7 +426,7 @@ def test_no_two_games_of_a_run_are_equal() -> None:
                 played += games_of(columns)
     finally:
         workers.close()
-    assert len(played) > 150
+    assert len(played) > 100
     assert len(set(played)) == len(played)
 
 

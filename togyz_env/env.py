@@ -12,58 +12,58 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from togyz_env import render
-from togyz_env.errors import ConfigError, IllegalMoveError, PositionError
+from togyz_env.episodes import check_first_move, draw_episode, first_move_ends, one_of, side_code, start_position, streams_of
+from togyz_env.errors import IllegalMoveError
+from togyz_env.fen import FEN_SIZE, write_fen
 from togyz_env.notation import shown
-from togyz_env.observation import ENCODERS
-from togyz_env.opponents import Opponent, make_opponent, opponents_move
+from togyz_env.observation_modes import ObservationMode
 from togyz_env.position import Outcome, Position, Ruleset, outcome_of
-from togyz_env.rules import (
-    BLACK,
-    HOLES,
-    KAZAN,
-    LANDING_MASK,
-    ONGOING,
-    STATE_SIZE,
-    TO_MOVE,
-    WHITE,
-    end_reason,
-    int64,
-    is_legal,
-    kernel,
-    play,
-)
+from togyz_env.roster import Board, Roster
+from togyz_env.rules import BLACK, HOLES, KAZAN, ONGOING, STATE_SIZE, TO_MOVE, WHITE, end_reason, int64, is_legal, kernel, play
+from togyz_env.window import open_window
 
-Observation = dict[str, np.ndarray]
 Info = dict[str, Any]
 
-_SIDES = {"white": WHITE, "black": BLACK}
+TITLE = "Togyzqumalaq"
+METADATA: dict[str, Any] = {"render_modes": ["ansi", "rgb_array", "human"], "render_fps": 2}
 
+_ROW = np.zeros(1, np.int64)  # the one game among those that opponents look at
+
+
+class _Winner(int):
+    """0 or 1. Gymnasium's vector environments put plain numbers into arrays of numbers, where the None of a draw fails."""
+
+
+_WINNERS = (_Winner(WHITE), _Winner(BLACK))
 
 # All that a step wants to know of a position comes in one whole number: a tuple or another call would cost more than the rules do.
 _ILLEGAL = -1
 _REASON = 0x3
-_LANDING_AT, _WHITE_AT, _BLACK_AT = 2, 8, 16
+_WHITE_AT, _BLACK_AT, _LENGTH_AT = 8, 16, 24
 
 
 @kernel
-def _play_and_look(states: np.ndarray, action: int, mask: np.ndarray, playout: bool) -> int:
+def _play_and_look(states: np.ndarray, action: int, ply: int, playout: bool, mask: np.ndarray, beside: np.ndarray) -> int:
     """Play ``action`` on ``states uint8[1, 23]`` in place, unless it is illegal; action -1 only looks.
 
-    Fills ``mask int8[9]``, 1 = legal for the side to move then, all 0 when the rules have ended the game.
+    Fills ``mask int8[9]``, 1 = legal for the side to move then, all 0 when the rules have ended the game, and
+    ``beside uint8[23 + FEN_SIZE]``: the state before the action, and the position string after it (``ply`` half-moves).
 
     Returns:
-        ``end reason | landing ring index << 2 | white's kazan << 8 | black's kazan << 16``; _ILLEGAL, and nothing has changed.
+        ``end reason | white's kazan << 8 | black's kazan << 16 | length of the position string << 24``; _ILLEGAL, and nothing has
+        changed.
     """
     state = states[0]
-    landing = 0
     if action >= 0:
         if not is_legal(state, action):
             return _ILLEGAL
-        landing = play(state, action) & LANDING_MASK
+        beside[:STATE_SIZE] = state
+        play(state, action)
     reason = end_reason(state, playout)
     for a in range(HOLES):
         mask[a] = reason == ONGOING and is_legal(state, a)
-    return reason | landing << _LANDING_AT | int64(state[KAZAN]) << _WHITE_AT | int64(state[KAZAN + 1]) << _BLACK_AT
+    length = write_fen(state, ply, beside[STATE_SIZE:])
+    return reason | int64(state[KAZAN]) << _WHITE_AT | int64(state[KAZAN + 1]) << _BLACK_AT | length << _LENGTH_AT
 
 
 class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
@@ -82,20 +82,23 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
     mask. ``action_masks()`` gives it as bool.
 
     ## Observation Space
-    A dictionary, seen from the side to move:
+    By default a dictionary, seen from the side to move:
 
     | Key | Space | Content |
     |---|---|---|
     | ``observation`` | ``Box``, float32, length of the encoder | the position, encoded (``togyz_env.observation``) |
     | ``action_mask`` | ``MultiBinary(9)``, int8 | 1 = legal; all 0 once the episode is over |
 
+    ``observation=`` chooses other contents (one-hot planes, tokens) and the array without the dictionary; the table is in
+    ``togyz_env.observation_modes``.
+
     With ``opponent`` the agent is to move in every observation but the last, and the last one too is seen from his side,
     whoever would be to move.
 
-    ``info`` holds the same ``action_mask``, ``kazans`` (white, black) and ``to_move`` (0 white, 1 black), with ``opponent`` also
-    ``agent_side``; at the end of a game ``winner`` (0, 1 or None for a draw), ``reason`` and ``score`` (white, black) of its
-    outcome; after an illegal action ``illegal_action``. The position string ``fen`` is there after ``reset`` and at the end of an
-    episode; in between it would cost as much as the step, and ``env.unwrapped.position.fen()`` gives it.
+    ``info`` holds the same ``action_mask``, the position string ``fen``, ``kazans`` (white, black) and ``to_move`` (0 white,
+    1 black); with ``opponent`` also ``agent_side``, and the opponent's name ``opponent`` after ``reset`` and at the end; at the
+    end of a game ``winner`` (0, 1 or None for a draw), ``reason`` and ``score`` (white, black) of its outcome; after an illegal
+    action ``illegal_action``.
 
     ## Rewards
     Win +1, loss -1, draw 0, and 0 before the end: for the player who has just moved, or with ``opponent`` for the agent. The
@@ -103,7 +106,8 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
 
     ## Starting State
     Nine stones in each hole, white to move. ``reset(options=...)`` takes ``fen``, a position string to start from (the game
-    must go on there), and ``agent_side``. With ``seed`` everything repeats: the agent's side and the opponent too.
+    must go on there), and ``agent_side`` for this episode. With ``seed`` everything repeats: the agent's side and the opponent
+    too.
 
     ## Episode End
     Terminated: the rules end the game (a kazan with 82 stones, or a side to move without stones), or an illegal action did.
@@ -112,18 +116,21 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
     ## Arguments
     - ``end``: "majority" (default) or "playout", which plays on after 82.
     - ``max_plies``: ply limit, 2000 by default; games can go round in circles.
-    - ``observation``: name of the encoder, a key of ``togyz_env.observation.ENCODERS``; "plain" by default.
-    - ``opponent``: an agent (``new_game``, ``select``, ``close``), the description of one ("random"), or a function
-      ``Position -> hole``. None by default.
-    - ``agent_side``: "white" (default), "black" or "random", the agent's side when there is an opponent.
+    - ``observation``: "plain" by default; see above.
+    - ``opponent``: an agent (``new_game``, ``select``, ``close``), the name or description of one ("random"), a checkpoint's
+      path, a function ``Position -> hole``, or an ``OpponentPool``; see ``togyz_env.opponents``. None by default.
+    - ``agent_side``: the agent's side when there is an opponent: "white" (default), "black", "random" for each episode, or
+      "alternating": the other side than in the episode before; the first one after a seed is white for even seeds, black for odd
+      ones, and white without a seed.
     - ``illegal``: "terminate" (default) ends the episode after an illegal action, "raise" raises ``IllegalMoveError``.
-    - ``render_mode``: "ansi" (text), "rgb_array" (uint8 pixels) or "human" (text to the standard output).
+    - ``render_mode``: "ansi" (text), "rgb_array" (uint8 pixels) or "human" (a window, by pygame; where that is missing or
+      there is no display, one error is logged and the board printed as text).
 
     ## Version History
     - v0: first version.
     """
 
-    metadata = {"render_modes": ["ansi", "rgb_array", "human"], "render_fps": 2}  # noqa: RUF012 - Gymnasium's own form
+    metadata = METADATA
 
     def __init__(
         self,
@@ -132,43 +139,40 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         max_plies: int = 2000,
         observation: str = "plain",
         opponent: object = None,
-        agent_side: Literal["white", "black", "random"] = "white",
+        agent_side: Literal["white", "black", "random", "alternating"] = "white",
         illegal: Literal["terminate", "raise"] = "terminate",
         render_mode: str | None = None,
     ) -> None:
         """Check the arguments; the class's docstring describes them.
 
         Raises:
-            ConfigError: an argument has an impossible value.
+            ConfigError: an argument has an impossible value, or a window cannot be opened.
+            CheckpointError: the opponent's checkpoint is missing or damaged.
         """
         self.ruleset = Ruleset(end, max_plies)
-        _one_of("observation", observation, ENCODERS)
-        _one_of("agent_side", agent_side, (*_SIDES, "random"))
-        _one_of("illegal", illegal, ("terminate", "raise"))
-        _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        self._mode = ObservationMode(observation)
+        self._side = side_code(agent_side)
+        one_of("illegal", illegal, ("terminate", "raise"))
+        one_of("render_mode", render_mode, (None, *METADATA["render_modes"]))
         self.render_mode = render_mode
-        self._encoder = observation  # the name: an encoder's kernel is not copied with the environment
-        self._agent_side: str = agent_side
         self._raises = illegal == "raise"
         self._playout = self.ruleset.playout
-        self._owns_opponent = isinstance(opponent, str)
-        self._opponent: Opponent | None = None if opponent is None else make_opponent(opponent)
-        encoder = ENCODERS[observation]
         self.action_space = spaces.Discrete(HOLES)
-        self.observation_space = spaces.Dict(
-            {
-                "observation": spaces.Box(encoder.low, encoder.high, (encoder.size,), np.float32),
-                "action_mask": spaces.MultiBinary(HOLES),
-            }
-        )
-        self._scratch = encoder.scratch(1)
+        self.observation_space = self._mode.space
         self._states = np.zeros((1, STATE_SIZE), np.uint8)
+        self._beside = np.zeros(STATE_SIZE + FEN_SIZE, np.uint8)  # see _play_and_look
+        self._last_action = -1  # of the state in _beside
         self._to_move = WHITE
         self._ply = 0
-        self._agent = WHITE
         self._over = True  # until the first reset
-        self._history: list[Position] = []
-        self._last_move: tuple[int, int, int] | None = None  # side, action, landing ring index
+        self._agent = BLACK  # in the episode before the first one: sides that alternate begin with white
+        self._stream: np.ndarray | None = None
+        self._roster: Roster | None = None
+        self._board = Board(self._states, np.zeros(1, np.int32))
+        if opponent is not None:
+            check_first_move(self.ruleset, self._side)
+            self._roster = Roster(opponent, self.ruleset, self._board)
+        self._window = open_window(TITLE, METADATA["render_fps"]) if render_mode == "human" else None
 
     @property
     def position(self) -> Position:
@@ -179,11 +183,12 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         """Return ``bool[9]``, True = legal for the side to move; all False once the episode is over."""
         mask = np.zeros(HOLES, np.bool_)
         if not self._over:
-            _play_and_look(self._states, -1, mask, self._playout)
+            row = HOLES * self._to_move
+            np.not_equal(self._states[0, row : row + HOLES], 0, out=mask)
         return mask
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
-        """Start a new game.
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """Start a new game, whether or not the last one is over.
 
         Args:
             seed: makes the episode repeat, with the agent's side and the opponent.
@@ -196,38 +201,38 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         options = {} if options is None else options
         for key in options:
-            _one_of("option of reset", key, ("fen", "agent_side"))
-        side = options.get("agent_side", self._agent_side)
-        _one_of("agent_side", side, (*_SIDES, "random"))
-        start = Position.from_fen(options["fen"]) if "fen" in options else Position.start()
-        if start.outcome(self.ruleset) is not None:
-            raise PositionError(f"fen: the game is over in {start.fen()!r}; expected a position to play on from")
+            one_of("option of reset", key, ("fen", "agent_side"))
+        side = side_code(options["agent_side"]) if "agent_side" in options else self._side
+        start = start_position(options["fen"], self.ruleset) if "fen" in options else Position.start()
+        if seed is not None:
+            self._stream = streams_of([seed])
+            self._agent = 1 - seed % 2  # sides that alternate begin with the other one
+        elif self._stream is None:
+            self._stream = streams_of([int(self.np_random.integers(2**63))])
 
         self._states[0] = start.state
         self._to_move = start.to_move
         self._ply = start.ply
-        self._history = []
-        self._last_move = None
+        self._last_action = -1
         mask = np.empty(HOLES, np.int8)
-        seen = _play_and_look(self._states, -1, mask, self._playout)
-        if self._opponent is not None:
-            self._agent = int(self.np_random.integers(2)) if side == "random" else _SIDES[side]
-            self._opponent.new_game(int(self.np_random.integers(2**31)))
+        seen = self._look_only(mask)
+        if self._roster is not None:
+            self._over = True  # should the opponent fail
+            self._agent, pick, opponents_seed = draw_episode(self._stream, 0, side, self._agent)
+            self._roster.begin(0, int(opponents_seed), pick)
             if start.to_move != self._agent:
-                self._over = True  # should the opponent fail
                 seen = self._reply(mask)
                 if seen & _REASON != ONGOING or self._ply >= self.ruleset.max_plies:
-                    raise PositionError(
-                        f"fen: the opponent's first move ends the game in {start.fen()!r}; expected the agent to move"
-                    )
+                    raise first_move_ends(start)
         self._over = False
         if self.render_mode == "human":
             self.render()
         observation, info = self._look(seen, mask)
-        info["fen"] = self.position.fen()
+        if self._roster is not None:
+            info["opponent"] = self._roster.name(0)
         return observation, info
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Play ``action``, and with an opponent its reply.
 
         Raises:
@@ -242,7 +247,7 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         if seen == _ILLEGAL:
             return self._refuse(action)
         max_plies = self.ruleset.max_plies
-        if self._opponent is not None and seen & _REASON == ONGOING and self._ply < max_plies:
+        if self._roster is not None and seen & _REASON == ONGOING and self._ply < max_plies:
             self._over = True  # should the opponent fail, the episode cannot go on
             seen = self._reply(mask)
             self._over = False
@@ -252,15 +257,23 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         if terminated or truncated:
             mask[:] = 0
             outcome = self._end()
-            if outcome.winner is not None:
-                reward = 1.0 if outcome.winner == mover else -1.0
             observation, info = self._look(seen, mask)
-            info |= {"fen": self.position.fen(), "winner": outcome.winner, "reason": outcome.reason, "score": outcome.score}
+            if outcome.winner is None:
+                info["winner"] = None
+            else:
+                reward = 1.0 if outcome.winner == mover else -1.0
+                info["winner"] = _WINNERS[outcome.winner]
+            info["reason"], info["score"] = outcome.reason, outcome.score
+            if self._roster is not None:
+                info["opponent"] = self._roster.name(0)
         else:
             observation, info = self._look(seen, mask)
         if self.render_mode == "human":
             self.render()
         return observation, reward, terminated, truncated, info
+
+    def _look_only(self, mask: np.ndarray) -> int:
+        return _play_and_look(self._states, -1, self._ply, self._playout, mask, self._beside)
 
     def _advance(self, action: Any, mask: np.ndarray) -> int:
         """Play ``action``, fill the mask, and return what ``_play_and_look`` does; nothing changes if it is _ILLEGAL."""
@@ -270,18 +283,19 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             return _ILLEGAL
         if not 0 <= index < HOLES:
             return _ILLEGAL
-        before = None if self._opponent is None else self.position
-        seen = _play_and_look(self._states, index, mask, self._playout)
+        recording = self._roster is not None and self._roster.wants_history[0]
+        before = self.position if recording else None
+        seen = _play_and_look(self._states, index, self._ply + 1, self._playout, mask, self._beside)
         if seen == _ILLEGAL:
             return _ILLEGAL
         if before is not None:
-            self._history.append(before)
-        self._last_move = (self._to_move, index, seen >> _LANDING_AT & LANDING_MASK)
+            self._board.histories[0].append(before)
+        self._last_action = index
         self._to_move = 1 - self._to_move
         self._ply += 1
         return seen
 
-    def _refuse(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
+    def _refuse(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """End the episode after an illegal action, or raise; the position stays as it is."""
         position = self.position
         if self._raises:
@@ -289,17 +303,19 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
             raise IllegalMoveError(f"action: {shown(action)} in {position.fen()!r}; legal actions: {legal}")
         self._over = True
         mask = np.empty(HOLES, np.int8)
-        seen = _play_and_look(self._states, -1, mask, self._playout)
+        seen = self._look_only(mask)
         mask[:] = 0
         observation, info = self._look(seen, mask)
-        info |= {"fen": position.fen(), "illegal_action": action}
+        info["illegal_action"] = action
+        if self._roster is not None:
+            info["opponent"] = self._roster.name(0)
         return observation, -1.0, True, False, info
 
     def _reply(self, mask: np.ndarray) -> int:
         """Let the opponent move, fill the mask, and return what ``_play_and_look`` does."""
-        assert self._opponent is not None
-        hole = opponents_move(self._opponent, self.position, tuple(self._history))
-        return self._advance(hole - 1, mask)
+        assert self._roster is not None
+        self._board.plies[0] = self._ply
+        return self._advance(self._roster.actions(_ROW)[0], mask)
 
     def _end(self) -> Outcome:
         """Close the episode, whose game is over, and return the outcome."""
@@ -308,43 +324,58 @@ class TogyzqumalaqEnv(gymnasium.Env[Any, Any]):
         assert outcome is not None
         return outcome
 
-    def _look(self, seen: int, mask: np.ndarray) -> tuple[Observation, Info]:
+    def _look(self, seen: int, mask: np.ndarray) -> tuple[Any, Info]:
         """Return the observation and the info of the present position, of which ``_play_and_look`` has ``seen`` the rest."""
         states = self._states
         info: Info = {
             "action_mask": mask,
-            "kazans": (seen >> _WHITE_AT & 0xFF, seen >> _BLACK_AT),
+            "fen": self._beside[STATE_SIZE : STATE_SIZE + (seen >> _LENGTH_AT)].tobytes().decode(),
+            "kazans": (seen >> _WHITE_AT & 0xFF, seen >> _BLACK_AT & 0xFF),
             "to_move": self._to_move,
         }
-        if self._opponent is not None:
+        if self._roster is not None:
             info["agent_side"] = self._agent
             if self._to_move != self._agent:  # the agent ended the game: he sees it from his side
                 states = states.copy()
                 states[0, TO_MOVE] = self._agent
-        return {"observation": ENCODERS[self._encoder].encode(states, None, self._scratch)[0], "action_mask": mask}, info
+        return self._mode.observation(states, mask), info
 
     def render(self) -> Any:
-        """Return the board as text ("ansi") or ``uint8[484, 720, 3]`` ("rgb_array"); with "human" print it."""
+        """Return the board as text ("ansi") or ``uint8[484, 720, 3]`` ("rgb_array"); with "human" show it.
+
+        The last sowing is marked: the hole played, the stones that each hole got, where the last one fell, and what was captured.
+        """
         if self.render_mode is None:
             gymnasium.logger.warn('render: made without render_mode; use gymnasium.make(..., render_mode="ansi")')
             return None
-        if self.render_mode == "rgb_array":
-            if self._last_move is None:
-                return render.rgb_array(self.position)
-            side, action, landing = self._last_move
-            return render.rgb_array(self.position, (side, action + 1), (landing // HOLES, landing % HOLES + 1))
-        board = render.text(self.position) + "\n"
+        trail = None
+        if self._last_action >= 0:
+            trail = render.Trail.of(Position.from_state(self._beside[:STATE_SIZE]), self._last_action + 1)
+        if self.render_mode == "rgb_array" or self._window is not None:
+            picture = render.rgb_array(self.position, trail)
+            if self._window is None:
+                return picture
+            self._window.show(picture)
+            return None
+        board = render.text(self.position, trail, owners=True) + "\n"
         if self.render_mode == "ansi":
             return board
-        sys.stdout.write(board)
+        sys.stdout.write(board)  # no window could be opened
         return None
 
     def close(self) -> None:
-        """Close the opponent if this environment made it; an agent that was handed in is left to its owner."""
-        if self._opponent is not None and self._owns_opponent:
-            self._opponent.close()
+        """Close the window, and the opponent if this environment made it; an agent that was handed in is left to its owner."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+        if self._roster is not None:
+            self._roster.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies open a window of their own, where there is one."""
+        return self.__dict__ | {"_window": self._window is not None}
 
-def _one_of(what: str, value: object, allowed: Any) -> None:
-    if value not in tuple(allowed):
-        raise ConfigError(f"{what}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of the environment that was copied."""
+        self.__dict__ |= state
+        self._window = open_window(TITLE, METADATA["render_fps"]) if state["_window"] else None

@@ -29,3 +29,12 @@ class CheckpointError(TogyzError):
 
 class EngineError(TogyzError):
     """An external engine that crashed, hung, or said what it may not; it has lost the game that it was playing."""
+
+
+class ConformanceError(TogyzError):
+    """An implementation of the game that disagrees with known facts (``togyz_env.checks``); ``failures`` has all of them."""
+
+    def __init__(self, message: str, failures: tuple[object, ...] = ()) -> None:
+        """Keep the failures, first to last."""
+        super().__init__(message)
+        self.failures = failures

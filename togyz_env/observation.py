@@ -228,6 +228,30 @@ def _scatter(index: np.ndarray, value: np.ndarray, count: np.ndarray, out: np.nd
             out[b, index[b, k]] = value[b, k]
 
 
+@kernel
+def write_plain_batch(states: np.ndarray, out: np.ndarray) -> None:
+    """Write ``plain`` of ``states uint8[B, 23]`` into ``out float32[B, 40]``: as ``ENCODERS["plain"]`` does, but faster."""
+    for b in range(states.shape[0]):
+        mover = int64(states[b, TO_MOVE])
+        own, other = mover * HOLES, (1 - mover) * HOLES
+        own_stones = 0
+        other_stones = 0
+        for i in range(HOLES):
+            own_stones += int64(states[b, own + i])
+            other_stones += int64(states[b, other + i])
+            out[b, i] = states[b, own + i] * STONE_SCALE
+            out[b, HOLES + i] = states[b, other + i] * STONE_SCALE
+        for i in range(RING, 2 * RING):
+            out[b, i] = 0.0
+        for side in range(2):
+            player = mover if side == 0 else 1 - mover
+            if states[b, TUZDYK + player] != 0:
+                out[b, RING + side * HOLES + int64(states[b, TUZDYK + player]) - 1] = 1.0
+            out[b, 2 * RING + side] = states[b, KAZAN + player] * KAZAN_SCALE
+        out[b, 2 * RING + 2] = own_stones * KAZAN_SCALE
+        out[b, 2 * RING + 3] = other_stones * KAZAN_SCALE
+
+
 Lister = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 Listed = tuple[np.ndarray, np.ndarray, np.ndarray]
 """``(index int16[B, active], value float32[B, active], count int32[B])``; only the first ``count`` of a row are set."""

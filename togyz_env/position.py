@@ -12,6 +12,7 @@ import numpy as np
 from togyz_env.batch import perft_count
 from togyz_env.errors import ConfigError, IllegalMoveError, PositionError
 from togyz_env.notation import PLAYER_NAMES, format_position, parse_position, shown
+from togyz_env.render import svg
 from togyz_env.render import text as board_text
 from togyz_env.rules import (
     ATSYRAU,
@@ -269,6 +270,10 @@ class Position:
     def __str__(self) -> str:
         """Draw the board as people print it."""
         return board_text(self)
+
+    def _repr_svg_(self) -> str:
+        """Draw the board in notebooks."""
+        return svg(self)
 
     def __repr__(self) -> str:
         """Show the position string."""

@@ -2,6 +2,9 @@
 
 Black's row is on top, from 9 to 1, white's below, from 1 to 9; the kazans lie between them. A tuzdyk is a crossed hole in its
 owner's colour. Squares are named ``(side, hole)``: side 0 white or 1 black, hole 1..9.
+
+A ``Trail`` makes a sowing visible: the hole played, the stones that each hole got, where the last one fell, what was captured and
+for whom, and what each kazan gained.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from togyz_env.rules import BLACK, HOLES, WHITE
+from togyz_env.rules import BLACK, HOLES, RING, WHITE
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
@@ -92,27 +95,92 @@ class Label:
 Shape = Rect | Circle | Line | Label
 
 
-def text(position: Position) -> str:
-    """Draw the board with letters: stones in each hole, ``X`` for a tuzdyk, ``.`` for an empty hole, the kazans on the right."""
+@dataclass(frozen=True)
+class Trail:
+    """One sowing, to be shown on the board that it led to; ``Trail.of`` makes it.
+
+    Attributes:
+        played: square whose stones were sown.
+        landing: square where the last stone fell.
+        sown: stones that each of the 18 holes got (white's 1..9, then black's 1..9).
+        captured: stones that the mover took from ``landing``.
+        tuzdyk: whether ``landing`` became the mover's tuzdyk.
+        gained: stones that the kazans of (white, black) got, from captures and tuzdyks.
+    """
+
+    played: Square
+    landing: Square
+    sown: tuple[int, ...]
+    captured: int
+    tuzdyk: bool
+    gained: tuple[int, int]
+
+    @classmethod
+    def of(cls, before: Position, hole: int) -> Trail:
+        """Follow the sowing of ``hole`` (1..9) by the side to move in ``before``.
+
+        Raises:
+            IllegalMoveError: the hole is empty or no hole.
+        """
+        sowing = before.sowing(hole)
+        after = before.play(hole)
+        side = before.to_move
+        origin = side * HOLES + hole - 1
+        stones = before.holes[origin]
+        sown = [0] * RING
+        for i in range(stones):  # a single stone leaves its hole, of several the first goes back into it (RULES, Move 2)
+            sown[(origin + i + (stones == 1)) % RING] += 1
+        return cls(
+            played=(side, hole),
+            landing=(sowing.landing_side, sowing.landing_hole),
+            sown=tuple(sown),
+            captured=sowing.captured,
+            tuzdyk=sowing.tuzdyk,
+            gained=(after.kazans[0] - before.kazans[0], after.kazans[1] - before.kazans[1]),
+        )
+
+    def __str__(self) -> str:
+        """Tell the sowing in a line."""
+        (side, hole), (row, number) = self.played, self.landing
+        line = f"{_NAMES[side]} played {hole}: the last stone fell into {_NAMES[row]}'s {number}"
+        if self.tuzdyk:
+            line += f", {_NAMES[side]} made it his tuzdyk"
+        elif self.captured:
+            line += f", {_NAMES[side]} captured {self.captured}"
+        gains = [f"{_NAMES[player]} +{stones}" for player, stones in enumerate(self.gained) if stones]
+        return line + (f" (kazans: {', '.join(gains)})" if gains else "")
+
+
+def text(position: Position, trail: Trail | None = None, *, owners: bool = False) -> str:
+    """Draw the board with letters: stones in each hole, ``X`` for a tuzdyk, ``.`` for an empty hole, the kazans on the right.
+
+    Args:
+        position: the position.
+        trail: the sowing that led to it: ``<`` marks the hole played, ``+`` those that got stones, ``*`` where the last one fell;
+            a line tells what was captured.
+        owners: write whose each tuzdyk is, ``Xw`` for white's and ``Xb`` for black's.
+    """
     border = " " * 7 + "+" + "----+" * HOLES
     lines = []
     for side in (BLACK, WHITE):
         numbers = _printed_order(side)
-        cells = "".join(f"{_cell(position, side, hole):>3} |" for hole in numbers)
+        cells = "".join(_cell(position, side, hole, owners) + _mark(trail, side, hole) + "|" for hole in numbers)
         heading = " " * 8 + "".join(f"{hole:>3}  " for hole in numbers).rstrip()
         row = f" {_NAMES[side]} |{cells}  kazan {position.kazans[side]}"
         lines += [heading, border, row] if side == BLACK else [border, row, border, heading]
+    if trail is not None:
+        lines.append(f" {trail}")
     lines.append(f" {_NAMES[position.to_move]} to move")
     return "\n".join(lines)
 
 
-def svg(position: Position, last_move: Square | None = None, landing: Square | None = None) -> str:
+def svg(position: Position, last_move: Square | Trail | None = None, landing: Square | None = None) -> str:
     """Draw the board as an SVG document of 720 x 484 units.
 
     Args:
         position: the position.
-        last_move: square to mark as the one just played.
-        landing: square to mark as the one where the last stone fell.
+        last_move: the sowing that led to it, or only the square to mark as the one just played.
+        landing: square to mark as the one where the last stone fell; a trail knows it.
 
     Each hole carries ``data-square="w1"`` .. ``"b9"``, for pages that listen to clicks.
     """
@@ -124,7 +192,7 @@ def svg(position: Position, last_move: Square | None = None, landing: Square | N
 
 
 def rgb_array(
-    position: Position, last_move: Square | None = None, landing: Square | None = None, *, width: int = WIDTH
+    position: Position, last_move: Square | Trail | None = None, landing: Square | None = None, *, width: int = WIDTH
 ) -> np.ndarray:
     """Draw the board as pixels, ``uint8[height, width, 3]``; see ``svg`` for the arguments."""
     from PIL import Image, ImageDraw  # only pictures need it
@@ -155,20 +223,25 @@ def _font(size: float) -> FreeTypeFont | ImageFont:
     return ImageFont.load_default(size)
 
 
-def drawing(position: Position, last_move: Square | None = None, landing: Square | None = None) -> Iterator[Shape]:
-    """Yield the shapes of a board, back to front, on a canvas of 720 x 484."""
+def drawing(position: Position, last_move: Square | Trail | None = None, landing: Square | None = None) -> Iterator[Shape]:
+    """Yield the shapes of a board, back to front, on a canvas of 720 x 484; see ``svg`` for the arguments."""
+    trail = last_move if isinstance(last_move, Trail) else None
+    played = last_move.played if isinstance(last_move, Trail) else last_move
+    landing = landing if trail is None else trail.landing
     yield Rect(0, 0, WIDTH, HEIGHT, 0, _TABLE)
     yield Rect(14, 8, WIDTH - 28, HEIGHT - 16, 18, _BOARD, _RIM, 3)
     for side in (BLACK, WHITE):
         for hole in range(1, HOLES + 1):
-            yield from _hole(position, (side, hole), (side, hole) == last_move, (side, hole) == landing)
-        yield from _kazan(position, side)
+            square = (side, hole)
+            yield from _hole(position, square, square == played, square == landing)
+            if trail is not None:
+                yield from _trail(trail, square)
+        yield from _kazan(position, side, 0 if trail is None else trail.gained[side])
 
 
 def _hole(position: Position, square: Square, played: bool, landed: bool) -> Iterator[Shape]:
     side, hole = square
-    left = _MARGIN + _printed_order(side).index(hole) * (_HOLE_WIDTH + _GAP)
-    top = _ROW_TOP[side]
+    left, top = _corner(square)
     middle = left + _HOLE_WIDTH / 2
     owner = 1 - side if position.tuzdyks[1 - side] == hole else None
     fill = _HOLE if owner is None else _OWNER[owner]
@@ -197,7 +270,31 @@ def _hole(position: Position, square: Square, played: bool, landed: bool) -> Ite
         yield Circle(x, y, radius, _STONE, _STONE_RIM, 1)
 
 
-def _kazan(position: Position, side: int) -> Iterator[Shape]:
+def _trail(trail: Trail, square: Square) -> Iterator[Shape]:
+    """What the sowing did to one hole: the stones that it got, and what was captured there, in the mover's colour."""
+    side, hole = square
+    left, top = _corner(square)
+    middle = left + _HOLE_WIDTH / 2
+    got = trail.sown[side * HOLES + hole - 1]
+    if got:
+        yield Label(middle - 20, _NUMBER_AT[side], f"+{got}", 13, _MARK)
+    if square == trail.played:
+        yield Label(middle + 22, _NUMBER_AT[side], "from", 12, _ORIGIN)
+    if square == trail.landing and trail.captured:
+        mover = trail.played[0]
+        at = top + (18 if trail.tuzdyk else _HOLE_HEIGHT / 2)  # above the tuzdyk's cross, or in the empty hole
+        yield Rect(middle - 27, at - 16, 54, 32, 10, _OWNER[mover], _MARK, 2)
+        yield Label(middle, at - 6, f"{trail.captured} taken", 11, _ON_OWNER[mover])
+        yield Label(middle, at + 7, f"by {_NAMES[mover]}", 11, _ON_OWNER[mover])
+
+
+def _corner(square: Square) -> tuple[float, float]:
+    """Left top corner of a hole."""
+    side, hole = square
+    return _MARGIN + _printed_order(side).index(hole) * (_HOLE_WIDTH + _GAP), _ROW_TOP[side]
+
+
+def _kazan(position: Position, side: int, gained: int) -> Iterator[Shape]:
     left, top, width = _MARGIN, _KAZAN_TOP[side], WIDTH - 2 * _MARGIN
     middle = top + _KAZAN_HEIGHT / 2
     moves = position.to_move == side
@@ -206,7 +303,9 @@ def _kazan(position: Position, side: int) -> Iterator[Shape]:
     yield Label(left + 64, middle if not moves else middle - 8, _NAMES[side], 16, _LIGHT)
     if moves:
         yield Label(left + 64, middle + 11, "to move", 12, _MARK)
-    yield Label(left + width - 34, middle, str(position.kazans[side]), 26, _LIGHT)
+    yield Label(left + width - 34, middle - (8 if gained else 0), str(position.kazans[side]), 26, _LIGHT)
+    if gained:
+        yield Label(left + width - 34, middle + 16, f"+{gained}", 13, _MARK)
     for i in range(position.kazans[side]):
         column, row = divmod(i, 3)
         yield Circle(left + 116 + column * 8.6, middle + (row - 1) * 12, 4, _STONE, _STONE_RIM, 0.5)
@@ -217,10 +316,20 @@ def _printed_order(side: int) -> range:
     return range(HOLES, 0, -1) if side == BLACK else range(1, HOLES + 1)
 
 
-def _cell(position: Position, side: int, hole: int) -> str:
+def _cell(position: Position, side: int, hole: int, owners: bool) -> str:
     if position.tuzdyks[1 - side] == hole:
-        return "X"
-    return str(position.holes[side * HOLES + hole - 1] or ".")
+        return f" X{_NAMES[1 - side][0]}" if owners else "  X"
+    return f"{position.holes[side * HOLES + hole - 1] or '.':>3}"
+
+
+def _mark(trail: Trail | None, side: int, hole: int) -> str:
+    if trail is None:
+        return " "
+    if (side, hole) == trail.landing:
+        return "*"
+    if (side, hole) == trail.played:
+        return "<"
+    return "+" if trail.sown[side * HOLES + hole - 1] else " "
 
 
 def _svg_element(shape: Shape) -> str:

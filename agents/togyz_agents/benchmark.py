@@ -8,6 +8,7 @@ when the figures cannot.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import logging
 import os
 import platform
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import cycle, product
+from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from togyz_env.env import TogyzqumalaqEnv
 from togyz_env.errors import ConfigError
 from togyz_env.rng import new_streams
 from togyz_env.rules import ONGOING, TO_MOVE, start_state
+from togyz_env.vector_env import TogyzqumalaqVectorEnv
 
 PLIES = 100
 """Positions and games in progress are spread over so many moves from the start."""
@@ -46,6 +48,8 @@ SAVINGS: dict[str, dict[str, Any]] = {
     "reuse and cache": {},
 }
 """Ways to play: every simulation asks the network, or as training plays by default."""
+VECTOR_GAMES = (("plain", None), ("rules", None), ("plain", "random"), ("plain", "greedy"))
+"""Observation and opponent of the vector environments."""
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "bf16")
 """Those that decide how fast a network runs, as /proc/cpuinfo calls them."""
 PACKAGES = ("togyz", "numpy", "numba", "torch", "gymnasium")
@@ -72,6 +76,8 @@ class Plan:
     """Repeats of each figure, after one that does not count."""
     networks: tuple[NetworkConfig, ...] = (NetworkConfig(width=256, blocks=4), NetworkConfig(width=128, blocks=3))
     """Networks to evaluate; the first one also plays and learns."""
+    envs: int = 4096
+    """Games of a vector environment."""
     batches: tuple[int, ...] = (1, 8, 64, 256, 512, 1024)
     """Batches of the evaluations."""
     precisions: tuple[str, ...] = ("float32", "bfloat16")
@@ -177,7 +183,11 @@ def rules(plan: Plan) -> list[Figure]:
 
 
 def environment(plan: Plan) -> list[Figure]:
-    """Steps of the Gymnasium environment without wrappers: random legal actions, drawn beforehand; resets are included."""
+    """Steps of the environments: random legal actions, drawn beforehand; resets are included.
+
+    A step of the vector environment is one of all its games, with new observations, masks, rewards and infos. Gymnasium's single
+    one is without wrappers; PettingZoo's, if it is installed, with all of its own, and ``last()`` before each step.
+    """
     tasks = []
     for observation in ("plain", "rules"):
         env = TogyzqumalaqEnv(observation=observation)
@@ -191,7 +201,40 @@ def environment(plan: Plan) -> list[Figure]:
             return len(actions)
 
         tasks.append(Task(f"Gymnasium, observation {observation}", "steps/s", repeatedly(step)))
+    for observation, opponent in VECTOR_GAMES:
+        many = TogyzqumalaqVectorEnv(plan.envs, observation=observation, opponent=opponent)
+        batches = cycle(_random_batches(many, 2 * PLIES))
+
+        def steps(many: TogyzqumalaqVectorEnv = many, batches: Iterator[np.ndarray | None] = batches) -> int:
+            for actions in islice(batches, 16):
+                if actions is None:
+                    many.reset(seed=1)
+                else:
+                    many.step(actions)
+            return 16 * many.num_envs
+
+        name = f"VectorEnv, {plan.envs} games, observation {observation}" + (f", against {opponent}" if opponent else "")
+        tasks.append(Task(name, "steps/s", repeatedly(steps)))
+    if importlib.util.find_spec("pettingzoo"):
+        tasks.append(Task("PettingZoo, observation plain", "steps/s", _play_pettingzoo(_random_games(TogyzqumalaqEnv(), 16))))
     return measure_tasks("environment", tasks, plan)[0]
+
+
+def _play_pettingzoo(games: list[list[int]]) -> Work:
+    from togyz_env import togyzqumalaq_v0  # an optional extra
+
+    env = togyzqumalaq_v0.env()
+    actions_of_games = cycle(games)
+
+    def step() -> int:
+        actions = next(actions_of_games)
+        env.reset()
+        for action in actions:
+            env.last()
+            env.step(action)
+        return len(actions)
+
+    return repeatedly(step)
 
 
 def alphabeta(plan: Plan) -> list[Figure]:
@@ -227,6 +270,19 @@ def _random_games(env: TogyzqumalaqEnv, count: int) -> list[list[int]]:
             _, _, terminated, truncated, info = env.step(games[-1][-1])
             ended = terminated or truncated
     return games
+
+
+def _random_batches(many: TogyzqumalaqVectorEnv, count: int) -> list[np.ndarray | None]:
+    """A reset (None), and so many batches of random legal actions after it."""
+    generator = np.random.default_rng(1)
+    many.reset(seed=1)
+    batches: list[np.ndarray | None] = [None]
+    for _ in range(count - 1):
+        actions = np.argmax(generator.random((many.num_envs, 9)) * many.action_masks(), axis=1)
+        many.step(actions)
+        batches.append(actions)
+    many.reset(seed=1)
+    return batches
 
 
 def tree(plan: Plan) -> list[Figure]:

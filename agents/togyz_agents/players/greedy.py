@@ -8,25 +8,18 @@ import numpy as np
 
 from togyz_agents.agent import Clock
 from togyz_env.position import Position
-from togyz_env.rules import HOLES, KAZAN, TO_MOVE, is_legal, kernel, play
-
-ILLEGAL = -1
+from togyz_env.rules import HOLES, STATE_SIZE, kernel
+from togyz_env.simple_players import kazan_gain
 
 
 @kernel
 def kazan_gains(states: np.ndarray) -> np.ndarray:
-    """Return ``int16[B, 9]``: the stones that each move brings into the mover's kazan at once, ILLEGAL (-1) for an empty hole.
-
-    A move's gain is its capture, a new tuzdyk's three stones, and what it sows into the mover's own tuzdyk.
-    """
-    gains = np.full((states.shape[0], HOLES), ILLEGAL, np.int16)
+    """Return ``int16[B, 9]``: the ``kazan_gain`` of each move, ILLEGAL (-1) for an empty hole."""
+    gains = np.empty((states.shape[0], HOLES), np.int16)
+    after = np.empty(STATE_SIZE, np.uint8)
     for b in range(states.shape[0]):
-        kazan = KAZAN + np.int64(states[b, TO_MOVE])
         for action in range(HOLES):
-            if is_legal(states[b], action):
-                child = states[b].copy()
-                play(child, action)
-                gains[b, action] = np.int16(child[kazan]) - np.int16(states[b, kazan])
+            gains[b, action] = kazan_gain(states[b], action, after)
     return gains
 
 

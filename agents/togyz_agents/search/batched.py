@@ -26,6 +26,7 @@ from togyz_agents.search.tree import (
     DRAW,
     LOSS,
     ROOT,
+    STATE_BYTE,
     STATUS,
     UNKNOWN,
     VISITS,
@@ -71,16 +72,16 @@ def softmax(logits: np.ndarray, policy: np.ndarray) -> None:
 
 
 @kernel
-def is_usable(state: np.ndarray, logits: np.ndarray, value: float) -> bool:
-    """Tell whether an evaluation is within [-1, 1], without NaN, and gives legal actions alone some probability."""
+def is_usable(bytes_: np.ndarray, node: int, logits: np.ndarray, value: float) -> bool:
+    """Tell whether an evaluation of ``node`` is within [-1, 1], without NaN, and gives legal actions alone some probability."""
     if not abs(value) <= LARGEST_VALUE:
         return False
-    row = np.int64(state[TO_MOVE]) * HOLES
+    row = STATE_BYTE + np.int64(bytes_[node, STATE_BYTE + TO_MOVE]) * HOLES
     some = False
     for action in range(HOLES):
         if np.isnan(logits[action]) or logits[action] == np.inf:
             return False
-        if state[row + action] != 0:
+        if bytes_[node, row + action] != 0:
             some = some or logits[action] > -np.inf
         elif logits[action] > -np.inf:
             return False
@@ -121,10 +122,10 @@ def next_leaf(
             continue
         if node == ROOT:
             return node
-        place = cache_.find(cache, state_of(bytes_, node))
+        place = cache_.find(cache, ints, node)
         if place < 0:
             return node
-        settle(ints, floats, bytes_, node, cache.policy[place], cache.value[place], params)
+        settle(ints, floats, bytes_, node, cache_.policy_at(cache, place), cache_.value_at(cache, place), params)
 
 
 @kernel
@@ -164,11 +165,10 @@ def absorb(
     policy: np.ndarray,
 ) -> bool:
     """Settle a leaf and remember its evaluation; False, and nothing done, if no search can use it. ``policy`` is scratch."""
-    state = state_of(bytes_, node)
-    if not is_usable(state, logits, value):
+    if not is_usable(bytes_, node, logits, value):
         return False
     softmax(logits, policy)
-    cache_.store(cache, state, policy, value)
+    cache_.store(cache, ints, node, policy, value)
     settle(ints, floats, bytes_, node, policy, value, params)
     return True
 
@@ -269,6 +269,10 @@ class BatchedSearch:
         self._params = self.config.params(self.ruleset)
         self._cache = new_cache(self.cache_places)
         self.tree = new_tree(0, 0)
+
+    def forget(self) -> None:
+        """Empty the cache: the evaluator's weights have changed."""
+        self._cache.key[:] = 0
 
     def run(self, states: np.ndarray, plies: np.ndarray | int, simulations: int) -> SearchResult:
         """Search each of ``states uint8[B, 23]``, ``plies`` (``int[B]`` or one number) into its game.

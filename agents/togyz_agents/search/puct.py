@@ -63,33 +63,34 @@ def select_action(ints: np.ndarray, floats: np.ndarray, node: int, params: Searc
     visits = ints[node, VISITS]
     mass = np.float32(0.0)
     for action in range(HOLES):
-        if ints[node, CHILD_VISITS + action] > 0:
-            mass += floats[node, PRIOR + action]
+        prior = floats[node, PRIOR + action]
+        mass += prior if ints[node, CHILD_VISITS + action] > 0 else np.float32(0.0)
     unvisited = floats[node, VALUE] / np.float32(visits) - np.float32(params.fpu_reduction) * np.sqrt(mass)
     scale = np.float32(exploration(params, visits) * math.sqrt(visits))
     best = -1
     best_score = np.float32(-np.inf)
+    lost = -1
     fallback = -1
-    for action in range(HOLES):
-        if ints[node, CHILD + action] == ILLEGAL:
-            continue
+    # no branches: which way they go is as good as random, and a wrong guess costs more than all the arithmetic of an action
+    for action in range(HOLES - 1, -1, -1):
         n = ints[node, CHILD_VISITS + action]
-        if params.solver:
-            proof = proof_of(ints[node, CHILD_STATUS + action])
-            if proof == LOSS:
+        legal = ints[node, CHILD + action] != ILLEGAL
+        proof = proof_of(ints[node, CHILD_STATUS + action]) if params.solver else UNKNOWN
+        lost = action if legal and proof == LOSS else lost
+        fallback = action if legal and proof == WIN else fallback
+        mean = floats[node, CHILD_VALUE + action] / np.float32(max(n, 1))
+        score = (mean if n > 0 else unvisited) + scale * floats[node, PRIOR + action] / np.float32(1 + n)
+        score = score if legal and proof != WIN else np.float32(-np.inf)
+        best = action if score >= best_score and score > np.float32(-np.inf) else best
+        best_score = max(score, best_score)
+    if lost >= 0:
+        return lost
+    if forced:
+        for action in range(HOLES):
+            n = ints[node, CHILD_VISITS + action]
+            open_ = not params.solver or proof_of(ints[node, CHILD_STATUS + action]) != WIN
+            if n > 0 and open_ and n * n < params.forced_playouts * floats[node, PRIOR + action] * (visits - 1):
                 return action
-            if proof == WIN:
-                if fallback < 0:
-                    fallback = action
-                continue
-        prior = floats[node, PRIOR + action]
-        if forced and n > 0 and n * n < params.forced_playouts * prior * (visits - 1):
-            return action
-        q = floats[node, CHILD_VALUE + action] / np.float32(n) if n > 0 else unvisited
-        score = q + scale * prior / np.float32(1 + n)
-        if score > best_score:
-            best_score = score
-            best = action
     return best if best >= 0 else fallback
 
 
@@ -188,6 +189,7 @@ def prepare_root(
 def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forced: bool, out: np.ndarray) -> None:
     """Write the search's policy into ``out float32[9]``: visit shares (Gumbel: the improved policy), one-hot on a proven win.
 
+    Moves that are proven lost get nothing while another is left: their visits only say how long the proof took.
     After a search with ``forced`` playouts those that PUCT would not have chosen are taken back, and a child left with one
     visit is dropped (policy target pruning, KataGo, arXiv 1902.10565, section 3.2).
     """
@@ -198,9 +200,11 @@ def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forc
     if params.solver and proof_of(ints[ROOT, STATUS]) == WIN:
         out[best_action(ints, floats, ROOT)] = 1.0
         return
+    drop_lost = params.solver and proof_of(ints[ROOT, STATUS]) != LOSS
     best = 0
     for action in range(HOLES):
-        out[action] = ints[ROOT, CHILD_VISITS + action]
+        if not (drop_lost and proof_of(ints[ROOT, CHILD_STATUS + action]) == WIN):
+            out[action] = ints[ROOT, CHILD_VISITS + action]
         if out[action] > out[best]:
             best = action
     if forced and params.forced_playouts > 0.0 and out[best] > 0.0:
@@ -227,6 +231,8 @@ def root_policy(ints: np.ndarray, floats: np.ndarray, params: SearchParams, forc
     if total > 0.0:
         for action in range(HOLES):
             out[action] /= total
+    elif drop_lost and ints[ROOT, VISITS] > 1:  # all that was searched is lost, and something was not searched
+        out[best_action(ints, floats, ROOT)] = 1.0
 
 
 @kernel

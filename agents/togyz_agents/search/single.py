@@ -194,7 +194,7 @@ def _absorb(
         ints[node, PENDING] = 0
         value = outcomes[i, 0] - outcomes[i, 2]
         sound = np.isfinite(outcomes[i, 1]) and np.isfinite(margins[i])
-        if not is_usable(state_of(bytes_, node), logits[i], value) or not sound:
+        if not is_usable(bytes_, node, logits[i], value) or not sound:
             bad = i if bad < 0 else bad
             continue
         softmax(logits[i], policy)

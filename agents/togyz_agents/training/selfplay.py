@@ -266,10 +266,10 @@ def advance(
             budget = play_params.simulations if full else play_params.fast_simulations
             node = next_leaf(ints, floats, bytes_, budget, params, full, cache)
             if node == ROOT:
-                place = cache_.find(cache, state_of(bytes_, ROOT))
+                place = cache_.find(cache, ints, ROOT)
                 if place >= 0:
-                    expand(ints, floats, bytes_, ROOT, cache.policy[place])
-                    backup_(ints, floats, ROOT, cache.value[place], params.solver)
+                    expand(ints, floats, bytes_, ROOT, cache_.policy_at(cache, place))
+                    backup_(ints, floats, ROOT, cache_.value_at(cache, place), params.solver)
                     open_root(ints, floats, games, g, params)
                     continue
             if node != NO_LEAF:
