@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from reference_rules import Board
 
+from togyz_agents import agent
 from togyz_agents.agent import Agent, BatchAgent, agent_name, agent_names, make_agent, register
 from togyz_agents.players.greedy import GreedyAgent, kazan_gains
 from togyz_agents.players.random_player import RandomAgent
@@ -51,7 +52,8 @@ class Recorder(RandomAgent):
 
 
 @pytest.fixture(autouse=True)
-def _recorder() -> None:
+def _recorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_registered", {})  # other tests list all names
     register("recorder", Recorder, "a test's player")
 
 

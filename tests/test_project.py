@@ -34,18 +34,26 @@ SOURCES = (ROOT, ROOT / "agents")
 LAYERS = (
     ("togyz_env.rules", "togyz_env.errors"),
     ("togyz_env",),
-    ("togyz_agents.agent", "togyz_agents.console", "togyz_agents.files"),
+    ("togyz_agents.agent", "togyz_agents.console", "togyz_agents.files", "togyz_agents.thinking"),
     ("togyz_agents.network",),
     ("togyz_agents.evaluator",),
     ("togyz_agents.search",),
-    ("togyz_agents.players", "togyz_agents.export"),
+    ("togyz_agents.players", "togyz_agents.engine", "togyz_agents.export"),
     ("togyz_agents.tournament",),
     ("togyz_agents.training", "togyz_agents.web"),
     ("togyz_agents.benchmark",),
     ("scripts",),
 )
 RULES_LAYER = {"togyz_env.rules", "togyz_env.errors"}
-WITHOUT_TORCH = ("togyz_env", "togyz_agents.agent", "togyz_agents.console", "togyz_agents.search", "togyz_agents.tournament")
+WITHOUT_TORCH = (
+    "togyz_env",
+    "togyz_agents.agent",
+    "togyz_agents.console",
+    "togyz_agents.engine",
+    "togyz_agents.search",
+    "togyz_agents.thinking",
+    "togyz_agents.tournament",
+)
 TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.tournament")
 EXTRAS = ("pettingzoo", "pyspiel", "open_spiel", "pygame")
 

@@ -27,6 +27,10 @@ class CheckpointError(TogyzError):
     """A run directory or checkpoint file that is missing, foreign or damaged."""
 
 
+class EngineError(TogyzError):
+    """An external engine that crashed, hung, or said what it may not; it has lost the game that it was playing."""
+
+
 class ConformanceError(TogyzError):
     """An implementation of the game that disagrees with known facts (``togyz_env.checks``); ``failures`` has all of them."""
 

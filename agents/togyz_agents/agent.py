@@ -1,17 +1,19 @@
 """The Agent protocol: what every player of the game is; and the registry that makes players from text.
 
 A description is ``name``, or ``name:key=value,key=value``: ``random``, ``alphazero:run=runs/x,sims=400``. One bare word stands
-for the player's first parameter: ``alphazero:runs/x``.
+for the player's first parameter: ``alphazero:runs/x``. A value with commas is put in single or double quotes:
+``uci:command='engine --threads 1,2',nodes=1000``; what is between them is taken as it stands.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -104,6 +106,7 @@ _BUILT_IN: dict[str, tuple[str, str, str]] = {
     "rollout": ("togyz_agents.players.rollout", "RolloutAgent", "tree search that values a position by random games from it"),
     "policy": ("togyz_agents.players.policy", "PolicyAgent", "the move that a trained network likes best, without search"),
     "alphazero": ("togyz_agents.players.alphazero", "AlphaZeroAgent", "tree search guided by a trained network"),
+    "uci": ("togyz_agents.players.uci", "UciAgent", "another program that speaks the UCI protocol"),
 }
 _registered: dict[str, tuple[AgentFactory, str]] = {}
 
@@ -149,20 +152,11 @@ def make_agent(description: str) -> Agent:
         ConfigError: unknown name, unknown, missing or doubled parameter, or a value of the wrong type; the message lists what
             would be right.
     """
-    name, _, options = description.strip().partition(":")
-    factory = _factory(name.strip())
-    parameters = _parameters(factory)
+    name, texts = parse_description(description)
+    factory = _factory(name)
+    parameters = agent_parameters(name)
     values: dict[str, Any] = {}
-    for number, option in enumerate(part.strip() for part in options.split(",") if part.strip()):
-        key, equals, text = (part.strip() for part in option.partition("="))
-        if not equals:  # a bare word is the first parameter's value
-            if number or not parameters:
-                raise ConfigError(f"agent {description!r}: {option!r} is not key=value; {_listing(name, parameters)}")
-            key, text = next(iter(parameters)), option
-        if key not in parameters:
-            raise ConfigError(f"agent {description!r}: unknown parameter {key!r}; {_listing(name, parameters)}")
-        if key in values:
-            raise ConfigError(f"agent {description!r}: parameter {key!r} is given twice")
+    for key, text in texts.items():
         try:
             values[key] = _convert(text, parameters[key].annotation)
         except ValueError:
@@ -172,6 +166,70 @@ def make_agent(description: str) -> Agent:
         if parameter.default is parameter.empty and key not in values:
             raise ConfigError(f"agent {description!r}: parameter {key!r} is missing; {_listing(name, parameters)}")
     return factory(**values)
+
+
+def parse_description(description: str) -> tuple[str, dict[str, str]]:
+    """Return the player's name and the texts of its parameters, in the order of ``description``; the texts are not converted yet.
+
+    Raises:
+        ConfigError: unknown name, unknown or doubled parameter, a bare word behind the first, or a quote that is not closed.
+    """
+    name, _, options = description.strip().partition(":")
+    name = name.strip()
+    parameters = agent_parameters(name)
+    texts: dict[str, str] = {}
+    for number, match in enumerate(_OPTION.finditer(options)):
+        key, value = match["key"], match["value"].strip()
+        if value[:1] in ("'", '"'):
+            if len(value) < 2 or value[-1] != value[0] or value[0] in value[1:-1]:
+                raise ConfigError(f"agent {description!r}: {value!r} is no text between two quotes, followed by a comma or the end")
+            value = value[1:-1]
+        elif not value and key is None:
+            continue
+        if key is None:  # a bare word is the first parameter's value
+            if number or not parameters:
+                raise ConfigError(f"agent {description!r}: {value!r} is not key=value; {_listing(name, parameters)}")
+            key = next(iter(parameters))
+        if key not in parameters:
+            raise ConfigError(f"agent {description!r}: unknown parameter {key!r}; {_listing(name, parameters)}")
+        if key in texts:
+            raise ConfigError(f"agent {description!r}: parameter {key!r} is given twice")
+        texts[key] = value
+    return name, texts
+
+
+def make_description(name: str, texts: Mapping[str, str]) -> str:
+    """Write what ``parse_description`` reads.
+
+    Raises:
+        ConfigError: a text that has a comma and both kinds of quotes.
+    """
+    options = []
+    for key, text in texts.items():
+        if "," in text or text != text.strip() or text[:1] in ("'", '"'):
+            quote = next((quote for quote in ("'", '"') if quote not in text), None)
+            if quote is None:
+                raise ConfigError(f"agent {name!r}: {key}={text!r} cannot be written: it has a comma and both kinds of quotes")
+            text = f"{quote}{text}{quote}"
+        options.append(f"{key}={text}")
+    return f"{name}:{','.join(options)}" if options else name
+
+
+def agent_parameters(name: str) -> dict[str, inspect.Parameter]:
+    """Return the parameters of the player ``name`` that text can set, with their annotations evaluated.
+
+    Raises:
+        ConfigError: an unknown name.
+    """
+    return _parameters(_factory(name))
+
+
+_OPTION = re.compile(
+    r"""\s*(?:(?P<key>[^\s=,'"]*)\s*=\s*)?       # key=, or a bare word
+        (?P<value>'[^']*'[^,]*|"[^"]*"[^,]*|[^,]*)  # in quotes, or up to the next comma
+        (?:,|$)""",
+    re.VERBOSE,
+)
 
 
 def _factory(name: str) -> AgentFactory:

@@ -10,9 +10,10 @@ import numpy as np
 
 from togyz_agents.agent import Clock
 from togyz_agents.search.alphabeta import weights as fitted
-from togyz_agents.search.alphabeta.evaluation import score_of_value
+from togyz_agents.search.alphabeta.evaluation import expectation, score_of_value
 from togyz_agents.search.alphabeta.kernel import MAX_DEPTH
 from togyz_agents.search.alphabeta.searcher import AlphaBetaConfig, AlphaBetaResult, AlphaBetaSearch, LeafEvaluator
+from togyz_agents.thinking import Limits, Report, Thought, ThoughtLine
 from togyz_env.errors import ConfigError
 from togyz_env.position import Position, Ruleset
 
@@ -109,5 +110,49 @@ class AlphaBetaAgent:
             depth = DEFAULT_DEPTH
         return self.search.run(position.state, position.ply, depth=depth, nodes=self._nodes, seconds=seconds, lines=lines)
 
+    @property
+    def ruleset(self) -> Ruleset:
+        """The rules that the search assumes."""
+        return self.search.ruleset
+
+    def think(
+        self, position: Position, history: Sequence[Position], limits: Limits, *, lines: int = 1, report: Report | None = None
+    ) -> Thought:
+        """Search with a report after each depth (see ``togyz_agents.thinking``).
+
+        Within the agent's own limits the only move is played at once, without a score, as in ``select``.
+        """
+        depth, nodes, seconds = self._depth, self._nodes, self._time
+        if limits.infinite or limits.depth is not None or limits.nodes is not None:
+            depth, nodes, seconds = limits.depth, limits.nodes, None
+        else:
+            legal = position.legal_moves()
+            if len(legal) == 1:
+                return Thought((ThoughtLine((legal[0],)),))
+        if limits.seconds is not None:
+            seconds = limits.seconds if seconds is None else min(seconds, limits.seconds)
+        if depth is None and nodes is None and seconds is None and not limits.infinite:
+            depth = DEFAULT_DEPTH
+
+        def tell(result: AlphaBetaResult) -> None:
+            if report is not None:
+                report(_thought(result, lines))
+
+        result = self.search.run(position.state, position.ply, depth=depth, nodes=nodes, seconds=seconds, lines=lines, report=tell)
+        return _thought(result, lines)
+
+    def stop(self) -> None:
+        """End the search of ``select``, ``analyse`` or ``think`` that is going on in another thread."""
+        self.search.stop()
+
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _thought(result: AlphaBetaResult, lines: int) -> Thought:
+    """The exact ones of the best ``lines`` moves; a win or a loss by the curve that the evaluation was fitted with, no draws."""
+    told = []
+    for line in [line for line in result.lines[:lines] if line.exact]:
+        value = expectation(line.score, fitted.SCALE)
+        told.append(ThoughtLine(line.moves, line.score, ((1 + value) / 2, 0.0, (1 - value) / 2)))
+    return Thought(tuple(told), result.depth, result.nodes, result.seconds)

@@ -10,9 +10,11 @@ import numpy as np
 from togyz_agents.agent import Clock
 from togyz_agents.evaluator import NetworkEvaluator, one_torch_thread
 from togyz_agents.network import Network, load_network
+from togyz_agents.players.tree_thinking import think_in_tree
 from togyz_agents.search.batched import BatchedSearch
 from togyz_agents.search.params import SearchConfig
 from togyz_agents.search.single import Analysis, SingleSearch
+from togyz_agents.thinking import Limits, Report, Thought
 from togyz_env.errors import CheckpointError, ConfigError
 from togyz_env.position import Position, Ruleset
 
@@ -89,6 +91,22 @@ class AlphaZeroAgent:
         with one_torch_thread():
             simulations = self._sims if seconds is None else None
             return self._single.run(position.state, position.ply, simulations=simulations, seconds=seconds)
+
+    @property
+    def ruleset(self) -> Ruleset:
+        """The rules that the search assumes."""
+        return self._single.ruleset
+
+    def think(
+        self, position: Position, history: Sequence[Position], limits: Limits, *, lines: int = 1, report: Report | None = None
+    ) -> Thought:
+        """Search with reports (see ``togyz_agents.thinking``); nodes are simulations, those of a kept tree included."""
+        with one_torch_thread():
+            return think_in_tree(self._single, self._sims, position, limits, lines, report)
+
+    def stop(self) -> None:
+        """End the search of ``select``, ``analyse`` or ``think`` that is going on in another thread."""
+        self._single.stop()
 
     def select_batch(self, states: np.ndarray, plies: np.ndarray) -> np.ndarray:
         """Return ``int64[B]``: the hole 1..9 to play in each of ``states uint8[B, 23]``, ``plies int32[B]`` into their games."""

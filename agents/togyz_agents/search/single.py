@@ -229,6 +229,9 @@ class Line:
         prior: the network's probability.
         value: mean value in [-1, 1]; the network's first guess counts as none (0) while there are no visits.
         proof: "win", "draw" or "loss" for the side to move at the root, "" while open.
+        draw: probability of a draw; 0 while there are no visits.
+        margin: expected final stones minus the opponent's; 0 while there are no visits.
+        proof_plies: plies from the root to the end along the proof.
     """
 
     moves: tuple[int, ...]
@@ -236,6 +239,9 @@ class Line:
     prior: float
     value: float
     proof: str
+    draw: float = 0.0
+    margin: float = 0.0
+    proof_plies: int = 0
 
 
 @dataclass(frozen=True)
@@ -489,11 +495,17 @@ class SingleSearch:
         child = int(ints[ROOT, CHILD + action])
         visits = int(ints[ROOT, CHILD_VISITS + action])
         value = float(floats[ROOT, CHILD_VALUE + action]) / visits if visits else 0.0
-        proof = ""
+        draw, margin, proof, proof_plies = 0.0, 0.0, "", 0
         moves = principal_variation(tree, 0, action)
         if child >= 0:
             status = int(ints[child, STATUS])
             if is_known(status, self._params.solver):
                 value = -float(exact_value(status))
                 proof = {"win": "loss", "loss": "win", "draw": "draw"}[PROOFS[int(proof_of(status))]]
-        return Line(moves, visits, float(floats[ROOT, PRIOR + action]), value, proof)
+                proof_plies = int(plies_of(status)) + 1
+                draw = float(proof == "draw")
+                margin = -float(_known_margin(ints, floats, tree.bytes[0], child, self._params.playout)) * MARGIN_SCALE
+            elif (count := int(ints[child, VISITS])) > 0:
+                draw = min(float(floats[child, DRAW_SUM]) / count, 1.0 - abs(value))
+                margin = -float(floats[child, MARGIN_SUM]) / count * MARGIN_SCALE
+        return Line(moves, visits, float(floats[ROOT, PRIOR + action]), value, proof, draw, margin, proof_plies)
