@@ -1,9 +1,4 @@
-"""PUCT search of one position, for play and analysis: leaves are collected in batches, and the tree is kept from move to move.
-
-While a leaf waits for the network, the edges that led to it count one more visit, with the value expected of them, so that the next
-descent looks elsewhere (Liu et al., Watch the unobserved, ICLR 2020; counting it as lost, a virtual loss, played 60 Elo weaker
-at 400 simulations). A batch never exceeds a share of the visits so far: the first simulations are as careful as one leaf at a time.
-"""
+"""PUCT search of one position, for play and analysis: leaves are collected in batches, and the tree is kept from move to move."""
 
 from __future__ import annotations
 
@@ -18,38 +13,28 @@ from togyz_agents.search.batched import (
     PROOFS,
     Evaluator,
     is_finished,
-    is_usable,
     principal_variation,
-    settle,
-    softmax,
     unusable,
 )
-from togyz_agents.search.lookahead import winning_action
-from togyz_agents.search.params import SearchConfig, SearchParams
-from togyz_agents.search.puct import best_action, descend, is_known, prepare_root, root_value
+from togyz_agents.search.leaves import MARGIN_SCALE, absorb, collect, known_margin
+from togyz_agents.search.params import SearchConfig
+from togyz_agents.search.puct import best_action, is_known, root_value
 from togyz_agents.search.tree import (
-    ACTION,
     CHILD,
     CHILD_STATUS,
     CHILD_VALUE,
     CHILD_VISITS,
-    DRAW,
     DRAW_SUM,
     LOSS,
     MARGIN_SUM,
-    NO_PARENT,
-    PARENT,
-    PENDING,
     PRIOR,
     ROOT,
     SIZE,
     STATUS,
     UNVISITED,
-    VALUE,
     VISITS,
     WIN,
     Tree,
-    backup,
     exact_value,
     is_bare,
     keep_subtree,
@@ -62,147 +47,13 @@ from togyz_agents.search.tree import (
 from togyz_env.errors import ConfigError, TogyzError
 from togyz_env.position import Ruleset
 from togyz_env.rng import new_streams
-from togyz_env.rules import BLACK, HOLES, STATE_SIZE, TO_MOVE, end_reason, final_margin, kernel, play
+from togyz_env.rules import HOLES, STATE_SIZE
 
-MARGIN_SCALE = 81.0
-KNOWN_LEAVES = 4096
-"""Simulations between two looks at the clock when none of them needs the network: some milliseconds."""
 FullEvaluator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """``(states uint8[B, 23]) -> (policy_logits float32[B, 9], win/draw/loss float32[B, 3], margin / 81 float32[B])``.
 
 All for the side to move.
 """
-
-
-@kernel
-def _count_waiting(ints: np.ndarray, floats: np.ndarray, leaf: int, params: SearchParams) -> None:
-    """Count one more visit on every edge from the root to ``leaf``, with the value that is expected of the edge so far."""
-    node = leaf
-    while ints[node, PARENT] != NO_PARENT:
-        parent = ints[node, PARENT]
-        edge = ints[node, ACTION]
-        n = ints[parent, CHILD_VISITS + edge]
-        if n > 0:
-            expected = floats[parent, CHILD_VALUE + edge] / np.float32(n)
-        else:
-            expected = floats[parent, VALUE] / np.float32(ints[parent, VISITS]) - np.float32(params.fpu_reduction)
-        ints[parent, CHILD_VISITS + edge] = n + 1
-        floats[parent, CHILD_VALUE + edge] += expected
-        node = parent
-
-
-@kernel
-def _take_back(ints: np.ndarray, floats: np.ndarray, leaf: int) -> None:
-    """Give every edge from the root to ``leaf`` the visits and values of the node behind it again, exactly."""
-    node = leaf
-    while ints[node, PARENT] != NO_PARENT:
-        parent = ints[node, PARENT]
-        edge = ints[node, ACTION]
-        ints[parent, CHILD_VISITS + edge] = ints[node, VISITS]
-        floats[parent, CHILD_VALUE + edge] = -floats[node, VALUE]
-        node = parent
-
-
-@kernel
-def _add_sums(ints: np.ndarray, floats: np.ndarray, leaf: int, draw: float, margin: float) -> None:
-    """Add a leaf's draw probability and margin (for its side to move) to the sums of all nodes above and of itself."""
-    node = leaf
-    m = np.float32(margin)
-    while True:
-        floats[node, DRAW_SUM] += np.float32(draw)
-        floats[node, MARGIN_SUM] += m
-        if ints[node, PARENT] == NO_PARENT:
-            return
-        m = -m
-        node = ints[node, PARENT]
-
-
-@kernel
-def _known_margin(ints: np.ndarray, floats: np.ndarray, bytes_: np.ndarray, node: int, playout: bool) -> float:
-    """Margin / 81 of a node whose value is exact: the score of a finished game, else the mean so far of a proven node."""
-    if is_bare(ints, node):
-        state = state_of(bytes_, node).copy()
-        side = state[TO_MOVE]
-        if plies_of(ints[node, STATUS]) == 1:
-            play(state, winning_action(state, playout))
-        margin = final_margin(state, end_reason(state, playout))
-        return (-margin if side == BLACK else margin) / MARGIN_SCALE
-    return float(floats[node, MARGIN_SUM] / max(ints[node, VISITS], 1))
-
-
-@kernel
-def _collect(
-    ints: np.ndarray,
-    floats: np.ndarray,
-    bytes_: np.ndarray,
-    limit: int,
-    simulations: int,
-    params: SearchParams,
-    leaf_node: np.ndarray,
-    leaf_state: np.ndarray,
-) -> int:
-    """Collect up to ``limit`` leaves; return how many.
-
-    It stops early at the budget, a full tree, a leaf already waiting, or after KNOWN_LEAVES simulations that need no network.
-    """
-    count = 0
-    known = 0
-    while count < limit and known < KNOWN_LEAVES:
-        waiting = ints[ROOT, VISITS] + count > simulations or ints[ROOT, SIZE] >= ints.shape[0]
-        if is_finished(ints, simulations, params) or waiting:
-            break
-        node = descend(ints, floats, bytes_, params, simulations, False)
-        status = ints[node, STATUS]
-        if is_known(status, True):
-            margin = _known_margin(ints, floats, bytes_, node, params.playout)
-            backup(ints, floats, node, exact_value(status), params.solver)
-            _add_sums(ints, floats, node, 1.0 if proof_of(status) == DRAW else 0.0, margin)
-            known += 1
-            continue
-        if ints[node, PENDING] == 1:
-            break
-        ints[node, PENDING] = 1
-        _count_waiting(ints, floats, node, params)
-        leaf_node[count] = node
-        leaf_state[count] = state_of(bytes_, node)
-        count += 1
-        if node == ROOT:
-            break
-    return count
-
-
-@kernel
-def _absorb(
-    ints: np.ndarray,
-    floats: np.ndarray,
-    bytes_: np.ndarray,
-    count: int,
-    leaf_node: np.ndarray,
-    logits: np.ndarray,
-    outcomes: np.ndarray,
-    margins: np.ndarray,
-    params: SearchParams,
-    streams: np.ndarray,
-) -> int:
-    """Settle the collected leaves; return the first row whose evaluation is unusable, or -1."""
-    policy = np.empty(HOLES, np.float32)
-    bad = -1
-    for i in range(count):
-        _take_back(ints, floats, leaf_node[i])
-    for i in range(count):
-        node = leaf_node[i]
-        ints[node, PENDING] = 0
-        value = outcomes[i, 0] - outcomes[i, 2]
-        sound = np.isfinite(outcomes[i, 1]) and np.isfinite(margins[i])
-        if not is_usable(bytes_, node, logits[i], value) or not sound:
-            bad = i if bad < 0 else bad
-            continue
-        softmax(logits[i], policy)
-        settle(ints, floats, bytes_, node, policy, value, params)
-        _add_sums(ints, floats, node, outcomes[i, 1], margins[i])
-        if node == ROOT:
-            prepare_root(ints, floats, params, streams, 0, False)
-    return bad
 
 
 def evaluate_fully(evaluator: FullEvaluator, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -387,11 +238,11 @@ class SingleSearch:
     def _search_batch(self, limit: int, budget: int) -> None:
         """Evaluate and settle up to ``limit`` leaves; none if all values were known or the tree is full and has to grow."""
         ints, floats, bytes_ = (view[0] for view in self._tree)
-        count = _collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
+        count = collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
         if count == 0:
             return
         logits, outcomes, margins = evaluate_fully(self.evaluator, self._leaf_state[:count])
-        bad = _absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
+        bad = absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
         if bad >= 0:
             raise unusable(self._leaf_state[bad])
 
@@ -450,7 +301,7 @@ class SingleSearch:
         if visits == 0:
             draw, margin = (1.0 if proof == "draw" else 0.0), 0.0
             if known:
-                margin = float(_known_margin(ints, floats, tree.bytes[0], ROOT, self._params.playout)) * MARGIN_SCALE
+                margin = float(known_margin(ints, floats, tree.bytes[0], ROOT, self._params.playout)) * MARGIN_SCALE
             child_visits = np.zeros(HOLES, np.int32)
             action = -1
             lines: tuple[Line, ...] = ()
@@ -504,7 +355,7 @@ class SingleSearch:
                 proof = {"win": "loss", "loss": "win", "draw": "draw"}[PROOFS[int(proof_of(status))]]
                 proof_plies = int(plies_of(status)) + 1
                 draw = float(proof == "draw")
-                margin = -float(_known_margin(ints, floats, tree.bytes[0], child, self._params.playout)) * MARGIN_SCALE
+                margin = -float(known_margin(ints, floats, tree.bytes[0], child, self._params.playout)) * MARGIN_SCALE
             elif (count := int(ints[child, VISITS])) > 0:
                 draw = min(float(floats[child, DRAW_SUM]) / count, 1.0 - abs(value))
                 margin = -float(floats[child, MARGIN_SUM]) / count * MARGIN_SCALE
