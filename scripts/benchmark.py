@@ -1,4 +1,4 @@
-"""Measure speed on this machine: rules, environment, tree search, network, self-play, training.
+"""Measure speed on this machine: rules, environment, alpha-beta, tree search, network, self-play, training.
 
 python scripts/benchmark.py
 python scripts/benchmark.py --only evaluator selfplay --seconds 1 --json > speed.json
@@ -18,7 +18,11 @@ def main() -> None:
     parser = console.Parser(description="Measure speed on this machine; some three minutes for everything.")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
-        "--only", nargs="+", default=[], metavar="NAME", help="rules, environment, tree, evaluator, selfplay, training, sample"
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="rules, environment, alphabeta, tree, evaluator, selfplay, training, sample",
     )
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a repeat (default: 0.5)")
     arguments = parser.parse_args()

@@ -39,6 +39,7 @@ TINY = Plan(
     slots=(4, 6),
     simulations=5,
     training_batches=(16,),
+    depth=2,
 )
 
 
@@ -57,6 +58,7 @@ def test_every_group_gives_its_figures(result: dict[str, Any]) -> None:
     assert {group: len(of(result, group)) for group in GROUPS} == {
         "rules": 1,
         "environment": 2,
+        "alphabeta": 3,
         "tree": 2,
         "evaluator": 4,  # 2 networks x 1 precision x 2 batches
         "selfplay": 20,  # 2 slots x 2 workers x (evaluations alone, 2 ways to play, 2 ratios)

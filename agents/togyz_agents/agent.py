@@ -36,6 +36,14 @@ class Clock:
     remaining: float | None = None
     increment: float | None = None
 
+    def seconds_for_a_move(self) -> float | None:
+        """Seconds to spend on one move: the move's own time, or a fair share of what remains; None without a limit."""
+        if self.move_time is not None:
+            return self.move_time
+        if self.remaining is None:
+            return None
+        return max(0.0, min(self.remaining / 30 + 0.8 * (self.increment or 0.0), 0.5 * self.remaining))
+
 
 @runtime_checkable
 class Agent(Protocol):
@@ -88,6 +96,13 @@ AgentFactory = Callable[..., Agent]
 _BUILT_IN: dict[str, tuple[str, str, str]] = {
     "random": ("togyz_agents.players.random_player", "RandomAgent", "a uniformly random legal move"),
     "greedy": ("togyz_agents.players.greedy", "GreedyAgent", "the move that wins the most stones at once"),
+    "alphabeta": (
+        "togyz_agents.players.alphabeta",
+        "AlphaBetaAgent",
+        "alpha-beta search with an evaluation or a network at its leaves",
+    ),
+    "rollout": ("togyz_agents.players.rollout", "RolloutAgent", "tree search that values a position by random games from it"),
+    "policy": ("togyz_agents.players.policy", "PolicyAgent", "the move that a trained network likes best, without search"),
     "alphazero": ("togyz_agents.players.alphazero", "AlphaZeroAgent", "tree search guided by a trained network"),
 }
 _registered: dict[str, tuple[AgentFactory, str]] = {}
@@ -110,6 +125,21 @@ def agent_names() -> dict[str, str]:
     """Return every name that ``make_agent`` knows, with a line of help."""
     built_in = {name: help for name, (_, _, help) in _BUILT_IN.items()}
     return built_in | {name: help for name, (_, help) in _registered.items()}
+
+
+def agent_help() -> str:
+    """Return a text for people: every name, what it plays, and its parameters with their defaults."""
+    blocks = []
+    for name, help in agent_names().items():
+        lines = [f"{name}: {help}" if help else name]
+        try:
+            parameters = _parameters(_factory(name))
+        except ConfigError as error:  # a module that is not installed
+            lines.append(f"    {error}")
+        else:
+            lines += [f"    {entry}" for entry in _entries(parameters)]
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks)
 
 
 def make_agent(description: str) -> Agent:
@@ -226,8 +256,13 @@ def _convert(text: str, annotation: Any) -> Any:
 def _listing(name: str, parameters: dict[str, inspect.Parameter]) -> str:
     if not parameters:
         return f"{name} has no parameters"
+    return f"parameters of {name}: {', '.join(_entries(parameters))}"
+
+
+def _entries(parameters: dict[str, inspect.Parameter]) -> list[str]:
+    """Return ``key (type, default)`` for each parameter."""
     entries = []
     for key, parameter in parameters.items():
         default = "required" if parameter.default is parameter.empty else f"default {parameter.default}"
         entries.append(f"{key} ({_type_name(parameter.annotation) or 'set in code'}, {default})")
-    return f"parameters of {name}: {', '.join(entries)}"
+    return entries

@@ -26,6 +26,7 @@ import torch
 
 from togyz_agents.evaluator import NetworkEvaluator, fastest_precision, one_torch_thread, uniform_evaluator
 from togyz_agents.network import Network, NetworkConfig
+from togyz_agents.search.alphabeta.searcher import AlphaBetaConfig, AlphaBetaSearch
 from togyz_agents.search.batched import Evaluator
 from togyz_agents.training.config import Config, LearnerConfig, ReplayConfig, SelfPlayConfig
 from togyz_agents.training.learner import Learner, legal_actions
@@ -83,6 +84,8 @@ class Plan:
     """Simulations of every search."""
     training_batches: tuple[int, ...] = (512, 1024)
     """Samples of a training step."""
+    depth: int = 8
+    """Plies that alpha-beta looks ahead."""
 
     def __post_init__(self) -> None:
         """Refuse a plan that measures nothing."""
@@ -191,6 +194,26 @@ def environment(plan: Plan) -> list[Figure]:
     return measure_tasks("environment", tasks, plan)[0]
 
 
+def alphabeta(plan: Plan) -> list[Figure]:
+    """Nodes of alpha-beta from positions of random games, each searched afresh to the same depth."""
+    states = random_states(64, seed=1, plies=80)
+    positions = [state for state in states if end_reason_batch(state[None], False)[0] == ONGOING]
+    tasks = []
+    for config in (AlphaBetaConfig("kazan", 0), AlphaBetaConfig("kazan"), AlphaBetaConfig("full")):
+        search = AlphaBetaSearch(config)
+        turn = cycle(positions)
+
+        def step(search: AlphaBetaSearch = search, turn: Iterator[np.ndarray] = turn) -> int:
+            state = next(turn)
+            search.forget()
+            return search.run(state, int(state[TO_MOVE]), depth=plan.depth).nodes
+
+        captures = "captures searched on" if config.quiescence else "no captures beyond"
+        name = f"alpha-beta, evaluation {config.evaluation}, depth {plan.depth}, {captures}"
+        tasks.append(Task(name, "nodes/s", repeatedly(step)))
+    return measure_tasks("alphabeta", tasks, plan)[0]
+
+
 def _random_games(env: TogyzqumalaqEnv, count: int) -> list[list[int]]:
     """The actions of whole random games."""
     generator = np.random.default_rng(1)
@@ -279,6 +302,7 @@ def sample(plan: Plan) -> list[Figure]:
 GROUPS: dict[str, Callable[[Plan], list[Figure]]] = {
     "rules": rules,
     "environment": environment,
+    "alphabeta": alphabeta,
     "tree": tree,
     "evaluator": evaluator,
     "selfplay": selfplay,

@@ -85,7 +85,7 @@ class AlphaZeroAgent:
 
     def analyse(self, position: Position, clock: Clock | None = None) -> Analysis:
         """What the search of ``select`` finds out about ``position``."""
-        seconds = None if clock is None else _time_for_a_move(clock)
+        seconds = None if clock is None else clock.seconds_for_a_move()
         with one_torch_thread():
             simulations = self._sims if seconds is None else None
             return self._single.run(position.state, position.ply, simulations=simulations, seconds=seconds)
@@ -97,12 +97,3 @@ class AlphaZeroAgent:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def _time_for_a_move(clock: Clock) -> float | None:
-    """Seconds to spend on one move: the move's own time, or a fair share of what remains; None without a limit."""
-    if clock.move_time is not None:
-        return clock.move_time
-    if clock.remaining is None:
-        return None
-    return max(0.0, min(clock.remaining / 30 + 0.8 * (clock.increment or 0.0), 0.5 * clock.remaining))

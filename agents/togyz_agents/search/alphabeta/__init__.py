@@ -1,0 +1,1 @@
+"""Alpha-beta search: evaluation, transposition table, move ordering, the search kernel and iterative deepening around it."""
