@@ -46,7 +46,7 @@ LAYERS = (
 )
 RULES_LAYER = {"togyz_env.rules", "togyz_env.errors"}
 WITHOUT_TORCH = ("togyz_env", "togyz_agents.agent", "togyz_agents.console", "togyz_agents.search", "togyz_agents.tournament")
-TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.tournament")
+TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.files", "togyz_agents.tournament")
 EXTRAS = ("pettingzoo", "pyspiel", "open_spiel")
 
 

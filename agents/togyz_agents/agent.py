@@ -6,6 +6,7 @@ for the player's first parameter: ``alphazero:runs/x``.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import sys
@@ -82,6 +83,14 @@ class BatchAgent(Protocol):
 
     def close(self) -> None:
         """Release what the agent holds (processes, threads); it is not used afterwards."""
+
+
+@runtime_checkable
+class Analyst(Protocol):
+    """A player that also says what it thinks of a position: its ``analyse`` returns an object with a ``value``."""
+
+    def analyse(self, position: Position, clock: Clock | None = None) -> Any:
+        """Return a result whose ``value`` is the expected result for the side to move: 1 a win, -1 a loss."""
 
 
 def agent_name(agent: object) -> str:
@@ -172,6 +181,27 @@ def make_agent(description: str) -> Agent:
         if parameter.default is parameter.empty and key not in values:
             raise ConfigError(f"agent {description!r}: parameter {key!r} is missing; {_listing(name, parameters)}")
     return factory(**values)
+
+
+def agent_files(description: str) -> dict[str, str]:
+    """Return the SHA-256 of every file that a path parameter of ``description`` names: equal texts can mean different networks.
+
+    Of a directory (a run), the .safetensors files in it count; what does not exist is left out. The keys are the paths.
+    """
+    name, _, options = description.strip().partition(":")
+    parameters = _parameters(_factory(name.strip()))
+    files: dict[str, str] = {}
+    for option in options.split(","):
+        key, equals, text = (part.strip() for part in option.partition("="))
+        if not equals and parameters:
+            key, text = next(iter(parameters)), option.strip()
+        if text and key in parameters and "path" in _type_name(parameters[key].annotation).split(" or "):
+            path = Path(text)
+            for file in sorted(path.glob("*.safetensors")) if path.is_dir() else [path]:
+                if file.is_file():
+                    with open(file, "rb") as content:
+                        files[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
+    return files
 
 
 def _factory(name: str) -> AgentFactory:

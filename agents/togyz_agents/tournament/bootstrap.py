@@ -1,0 +1,117 @@
+"""Intervals by bootstrap over pairs of games.
+
+A pair is two games from one opening with the colours swapped. Its two games are not independent, so intervals resample pairs.
+Source: B. Efron, R. J. Tibshirani, "An introduction to the bootstrap", 1993.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from togyz_agents.tournament.rating import Ratings, Results, fit_weighted
+from togyz_env.errors import ConfigError
+
+
+def pair_bootstrap(
+    pair_scores: Sequence[float] | np.ndarray, confidence: float = 0.95, *, samples: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean of ``pair_scores`` (each 0..1, the mean score of a pair's games).
+
+    A match with equal pairs gives an interval of no width: resampling knows nothing about results that never occurred.
+
+    Raises:
+        ConfigError: no pairs, or a confidence outside of 0..1.
+    """
+    scores = np.asarray(pair_scores, np.float64)
+    if scores.ndim != 1 or len(scores) == 0:
+        raise ConfigError("interval: there are no pairs of games to take it from")
+    values, counts = np.unique(scores, return_counts=True)
+    # Resampling pairs and averaging is a multinomial draw over the few scores that a pair can have.
+    drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=samples)
+    low, high = np.quantile(drawn @ values / len(scores), _tails(confidence))
+    return float(low), float(high)
+
+
+def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed: int = 0) -> Ratings:
+    """Return the ratings of ``samples`` resampled tournaments: elo ``[samples, N]``, advantage ``[samples]``.
+
+    The pairs that two players have played against each other are drawn anew, as many as there were. Equal pairs (a clean sweep,
+    draws only, a single pair) know nothing about results that did not occur, and would give intervals of no width: there one more
+    pair, each of whose games is equally likely won, drawn or lost, is added to those that are drawn from.
+
+    Raises:
+        ConfigError: no games, or a prior that is not above 0.
+    """
+    if len(results.points) == 0:
+        raise ConfigError("interval: there are no games to take it from")
+    rng = np.random.default_rng(seed)
+    low, high = np.minimum(results.white, results.black), np.maximum(results.white, results.black)
+    meeting = low * results.players + high
+    white, black, points = [results.white], [results.black], [results.points]
+    weights = [np.zeros((samples, len(results.points)))]
+    for met in np.unique(meeting):
+        games = np.flatnonzero(meeting == met)
+        ids, unit = np.unique(results.pair[games], return_inverse=True)
+        of_first = np.where(results.white[games] == low[games[0]], results.points[games], 1.0 - results.points[games])
+        scores = np.bincount(unit, of_first) / np.bincount(unit)
+        if np.ptp(scores) > 0:
+            weights[0][:, games] = rng.multinomial(len(ids), np.full(len(ids), 1 / len(ids)), size=samples)[:, unit]
+            continue
+        size = int(np.bincount(unit).max())  # games of a pair: 2, or 1 where only one was played
+        others = list(product((0.0, 0.5, 1.0), repeat=size))
+        chances = np.concatenate([np.full(len(ids), 1.0), np.full(len(others), 1.0 / len(others))]) / (len(ids) + 1)
+        drawn = rng.multinomial(len(ids), chances, size=samples)
+        weights[0][:, games] = drawn[:, unit]
+        colours = results.white[games[0]], results.black[games[0]]
+        for number, pair in enumerate(others):
+            for game, white_points in enumerate(pair):
+                white.append(np.array([colours[game]]))
+                black.append(np.array([colours[1 - game]]))
+                points.append(np.array([white_points]))
+                weights.append(drawn[:, [len(ids) + number]].astype(np.float64))
+    columns = [np.concatenate(parts) for parts in (white, black, points)]
+    extended = Results(results.players, columns[0], columns[1], columns[2], np.zeros(len(columns[0]), np.int64))
+    return fit_weighted(extended, np.concatenate(weights, axis=1), prior)
+
+
+def interval(samples: np.ndarray, confidence: float = 0.95) -> np.ndarray:
+    """Return ``float64[..., 2]``: the percentile interval of values over their first axis.
+
+    Raises:
+        ConfigError: a confidence outside of 0..1.
+    """
+    return np.asarray(np.moveaxis(np.quantile(samples, _tails(confidence), axis=0), 0, -1))
+
+
+def superiority(elo: np.ndarray) -> np.ndarray:
+    """Return ``float64[N, N]``: how often the row's player is above the column's in bootstrapped ``elo float64[B, N]``."""
+    above = (elo[:, :, None] > elo[:, None, :]).mean(axis=0)
+    return np.asarray(above + 0.5 * (elo[:, :, None] == elo[:, None, :]).mean(axis=0))
+
+
+def bradley_terry_intervals(
+    players: int,
+    pairs: np.ndarray,
+    scores: np.ndarray,
+    *,
+    prior: float = 0.5,
+    confidence: float = 0.95,
+    samples: int = 500,
+    seed: int = 0,
+) -> np.ndarray:
+    """Return ``float64[N, 2]``: the interval of each player's Elo (arguments as ``Results.from_pairs`` and ``bootstrap``).
+
+    Raises:
+        ConfigError: no pairs, or a confidence outside of 0..1.
+    """
+    results = Results.from_pairs(players, pairs, scores)
+    return interval(bootstrap(results, prior=prior, samples=samples, seed=seed).elo, confidence)
+
+
+def _tails(confidence: float) -> tuple[float, float]:
+    if not 0.0 < confidence < 1.0:
+        raise ConfigError(f"confidence: {confidence}; expected a number between 0 and 1, such as 0.95")
+    return (1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0
