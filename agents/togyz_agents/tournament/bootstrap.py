@@ -7,11 +7,10 @@ Source: B. Efron, R. J. Tibshirani, "An introduction to the bootstrap", 1993.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 
-from togyz_agents.tournament.rating import Ratings, Results, fit_weighted
+from togyz_agents.tournament.rating import ELO, Ratings, Results, fit_results, fit_weighted
 from togyz_env.errors import ConfigError
 
 
@@ -39,8 +38,8 @@ def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed
     """Return the ratings of ``samples`` resampled tournaments: elo ``[samples, N]``, advantage ``[samples]``.
 
     The pairs that two players have played against each other are drawn anew, as many as there were. Equal pairs (a clean sweep,
-    draws only, a single pair) know nothing about results that did not occur, and would give intervals of no width: there one more
-    pair, each of whose games is equally likely won, drawn or lost, is added to those that are drawn from.
+    draws only, a single pair) know nothing about results that did not occur, and would give intervals of no width: such games are
+    won or lost anew with the chances that the ratings give them.
 
     Raises:
         ConfigError: no games, or a prior that is not above 0.
@@ -48,6 +47,7 @@ def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed
     if len(results.points) == 0:
         raise ConfigError("interval: there are no games to take it from")
     rng = np.random.default_rng(seed)
+    fit = fit_results(results, prior)
     low, high = np.minimum(results.white, results.black), np.maximum(results.white, results.black)
     meeting = low * results.players + high
     white, black, points = [results.white], [results.black], [results.points]
@@ -60,18 +60,15 @@ def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed
         if np.ptp(scores) > 0:
             weights[0][:, games] = rng.multinomial(len(ids), np.full(len(ids), 1 / len(ids)), size=samples)[:, unit]
             continue
-        size = int(np.bincount(unit).max())  # games of a pair: 2, or 1 where only one was played
-        others = list(product((0.0, 0.5, 1.0), repeat=size))
-        chances = np.concatenate([np.full(len(ids), 1.0), np.full(len(others), 1.0 / len(others))]) / (len(ids) + 1)
-        drawn = rng.multinomial(len(ids), chances, size=samples)
-        weights[0][:, games] = drawn[:, unit]
-        colours = results.white[games[0]], results.black[games[0]]
-        for number, pair in enumerate(others):
-            for game, white_points in enumerate(pair):
-                white.append(np.array([colours[game]]))
-                black.append(np.array([colours[1 - game]]))
-                points.append(np.array([white_points]))
-                weights.append(drawn[:, [len(ids) + number]].astype(np.float64))
+        for side, other in ((low[games[0]], high[games[0]]), (high[games[0]], low[games[0]])):
+            count = int((results.white[games] == side).sum())
+            logit = (fit.elo[side] - fit.elo[other] + fit.advantage) / ELO
+            wins = rng.binomial(count, 1.0 / (1.0 + np.exp(-logit)), size=(samples, 1))
+            for value, times in ((1.0, wins), (0.0, count - wins)):
+                white.append(np.array([side]))
+                black.append(np.array([other]))
+                points.append(np.array([value]))
+                weights.append(times.astype(np.float64))
     columns = [np.concatenate(parts) for parts in (white, black, points)]
     extended = Results(results.players, columns[0], columns[1], columns[2], np.zeros(len(columns[0]), np.int64))
     return fit_weighted(extended, np.concatenate(weights, axis=1), prior)

@@ -23,9 +23,10 @@ from typing import Any, Literal
 import yaml
 
 from togyz_agents.agent import Agent, Analyst, agent_files, make_agent
+from togyz_agents.tournament.game import Players
 from togyz_agents.tournament.openings import LONGEST_OPENING, Opening, opening_stream, read_openings
 from togyz_agents.tournament.record import ClockRule, GameRules, GameTask, Key, Verdict
-from togyz_env.errors import ConfigError
+from togyz_env.errors import ConfigError, TogyzError
 from togyz_env.notation import shown
 from togyz_env.position import Position, Ruleset
 
@@ -174,9 +175,18 @@ class TournamentPlan:
         }
 
     def check_players(self) -> None:
-        """Make and close every player once: a wrong description shows now, not in the middle. Raises what their making raises."""
-        for text in dict.fromkeys(self.players.values()):
-            make_agent(text).close()
+        """Make and close every player once, so that a wrong description shows now, not in the middle; TogyzError says what is wrong."""
+        for name, text in self.players.items():
+            players = Players({name: text})
+            try:
+                players.get(name)
+            except TogyzError:
+                raise
+            except Exception as error:  # whatever a player's code does wrong
+                detail = " ".join(f"{type(error).__name__}: {error}".split())
+                raise ConfigError(f"player {name!r}: cannot be made ({detail})") from None
+            finally:
+                players.close()
         judges = {"adjudication": self.adjudication.agent if self.adjudication else None}
         judges["openings.judge"] = self.openings.judge if self.openings.file is None else None
         for key, judge in judges.items():

@@ -9,7 +9,7 @@ Ann. Math. Stat. 16, 1945 (bounds); M. Van den Bergh, "A practical introduction 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,8 @@ Decision = Literal["", "elo0", "elo1", "undecided"]
 
 NORMALISED = 2.0 * ELO
 """Normalised Elo in one standard deviation of a game's result: 800 / ln 10."""
+
+BISECTIONS = 60
 
 _ABSENT = 1e-3  # a score that has not occurred counts so much: a ratio of zeros says nothing
 _SCORES = np.array(PAIR_SCORES)
@@ -178,22 +180,17 @@ def _with_ratio(shares: np.ndarray, normalised: float) -> np.ndarray:
 
 def _tilted(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The distribution p that makes ``shares`` most likely among those with ``p @ values == 0``: shares / (1 + x values)."""
-    low, high = -1.0 / values.max(), -1.0 / values.min()
-    margin = 1e-12 * (high - low)
-    x = _root(lambda x: float(np.sum(shares * values / (1 + x * values))), low + margin, high - margin)
+    pairs = list(zip(shares.tolist(), values.tolist()))
+    # The sum falls from infinity to minus infinity between these two; few numbers, so plain ones are the fastest.
+    low, high = -1.0 / max(value for _, value in pairs), -1.0 / min(value for _, value in pairs)
+    for _ in range(BISECTIONS):
+        x = 0.5 * (low + high)
+        if sum(share * value / (1.0 + x * value) for share, value in pairs) > 0:
+            low = x
+        else:
+            high = x
     tilted = shares / (1 + x * values)
     return np.asarray(tilted / tilted.sum())
-
-
-def _root(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function is 0, by bisection."""
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if falling(middle) > 0:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
 
 
 def describe(result: SprtResult, config: SprtConfig) -> str:
