@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from togyz_agents.tournament.bootstrap import bootstrap, interval, superiority
 from togyz_agents.tournament.rating import PAIR_SCORES, Results, elo_from_score, fit_bradley_terry, fit_results
-from togyz_agents.tournament.sprt import Sprt, SprtConfig, log_likelihood_ratio, pairs_needed, run_sprt
+from togyz_agents.tournament.sprt import Sprt, SprtConfig, log_likelihood_ratio, match_pairs, pairs_needed, run_sprt
 from togyz_env.errors import ConfigError
 
 
@@ -256,6 +256,15 @@ def test_error_rates_and_lengths_are_as_stated(elo: float, right: str) -> None:
     assert wrong > 0.01  # a test that never errs plays too long
     length = np.mean([test.pairs for test in tests])
     assert length == pytest.approx(pairs_needed(np.array([100, 150, 500, 150, 100.0]), config, elo), rel=0.4)
+
+
+def test_the_length_of_a_fixed_match_has_the_power_it_promises() -> None:
+    shares = np.array([0.1, 0.15, 0.5, 0.15, 0.1])
+    pairs = round(match_pairs(shares, 40))
+    better = shares + (1 / (1 + 10 ** (-40 / 400)) - 0.5) / 1.5 * np.array([-1, -1, 0, 1, 1])
+    scores = np.random.default_rng(1).choice(PAIR_SCORES, (2000, pairs), p=better)
+    above = scores.mean(axis=1) - 1.96 * scores.std(axis=1) / math.sqrt(pairs) > 0.5
+    assert above.mean() == pytest.approx(0.9, abs=0.04)
 
 
 @pytest.mark.parametrize("wrong", [{"elo0": 5.0, "elo1": 5.0}, {"alpha": 0.0}, {"beta": 0.6}, {"max_pairs": 0}, {"model": "bayes"}])

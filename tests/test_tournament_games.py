@@ -164,15 +164,12 @@ def test_a_failing_player_forfeits_and_the_tournament_goes_on(how: str, moves: i
 
 def test_an_overstepped_clock_loses(tmp_path: Path) -> None:
     late = {"late": "faulty:late", "fixed": "fixed:3"}
-    for number, clock in enumerate(({"move_time": 0.1, "grace": 0.05}, {"remaining": 0.15, "increment": 0.05, "grace": 0.0})):
+    for number, clock in enumerate(({"move_time": 0.45, "grace": 0.05}, {"remaining": 0.4, "increment": 0.04, "grace": 0.0})):
         games = run_tournament(plan(late, pairs=1, clock=clock), tmp_path / str(number))
         for game in games:
             assert (game.reason, game.winner, game.detail) == ("time", 1 - game.sides.index("late"), "")
-            assert game.times[-1] > 0.28
+            assert game.times[-1] > 0.68
             assert len(game.times) == len(game.moves) + 1
-    assert {game.reason for game in run_tournament(plan(late, pairs=1, rules={"max_plies": 20}), tmp_path / "no clock")} == {
-        "ply limit"
-    }
 
 
 def test_players_are_told_the_clock() -> None:
@@ -237,16 +234,14 @@ def killed_and_resumed(folder: Path, kills: int, workers: int, pairs: int) -> No
         before = len(lines)
         if kill % 2:  # a full disk can tear a line, a kill cannot
             games.write_bytes(games.read_bytes() + lines[0][: rng.randrange(1, 200)])
-    deadline = time.monotonic() + 20  # the killed one's processes let go within seconds
     whole = plan_from_dict(keys)
     resumed = run_tournament(whole, folder / "out")
-    assert time.monotonic() < deadline + 600
     assert len(games.read_bytes().splitlines()) == total == len(resumed)
     assert without_times(resumed) == without_times(run_tournament(replace(whole, workers=1), folder / "alone"))
 
 
 def test_a_killed_tournament_resumes_to_the_same_games(tmp_path: Path) -> None:
-    killed_and_resumed(tmp_path, kills=2, workers=1, pairs=15)
+    killed_and_resumed(tmp_path, kills=2, workers=1, pairs=10)
 
 
 @pytest.mark.slow

@@ -56,8 +56,8 @@ class Faulty(Fixed):
                 return 10
             if self.how == "garbage":
                 return "b4"  # type: ignore[return-value]
-            if self.how == "late":
-                time.sleep(0.3)
+            if self.how == "late" and self.count == self.after:
+                time.sleep(0.7)
         return super().select(position, history, clock)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -66,25 +67,31 @@ def _cross_table(summary: Summary) -> str:
             tip = f"{result.wins} won, {result.draws} drawn, {result.losses} lost; {meeting.distinct} distinct games"
             line.append(f'<td class="number" style="{style}" title="{tip}">{escape(text)}</td>')
         cells.append(f"<tr>{''.join(line)}</tr>")
-    return f'<div class="wide"><table>{_head(head)}{"".join(cells)}</table></div>'
+    return f'<div class="wide"><table>{_head(head, [False, False, *[True] * len(rows)])}{"".join(cells)}</table></div>'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table>{_head(head)}{body}</table></div>'
+    right = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["".join(f"<td{_side(number)}>{escape(cell)}</td>" for cell, number in zip(row, right)) for row in rows]
+    return f'<div class="wide"><table>{_head(head, right)}{"".join(f"<tr>{line}</tr>" for line in lines)}</table></div>'
 
 
-def _head(head: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"
+def _head(head: Sequence[str], right: Sequence[bool]) -> str:
+    return f"<tr>{''.join(f'<th{_side(number)}>{escape(cell)}</th>' for cell, number in zip(head, right))}</tr>"
 
 
-def _cell(text: str) -> str:
-    number = text[:1] in "0123456789+-<>·" and len(text) < 18
-    return f"<td{' class=number' if number else ''}>{escape(text)}</td>"
+def _side(number: bool) -> str:
+    return ' class="number"' if number else ""
+
+
+def _is_number(text: str) -> bool:
+    return text[:1] in "0123456789+-<>·" and len(text) < 18
 
 
 def _list(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+    # A backquoted part, a command, is shown as Markdown would.
+    items = [re.sub(r"`(.*)`", r"<code>\1</code>", escape(line)) for line in lines]
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
 
 
 def _figure(svg: str) -> str:

@@ -175,7 +175,7 @@ class TournamentPlan:
         }
 
     def check_players(self) -> None:
-        """Make and close every player once, so that a wrong description shows now, not in the middle; TogyzError says what is wrong."""
+        """Make and close every player once: a wrong description shows now, not in the middle; TogyzError says what is wrong."""
         for name, text in self.players.items():
             players = Players({name: text})
             try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -152,6 +153,18 @@ def pairs_needed(counts: Sequence[float], config: SprtConfig, elo: float) -> flo
         (1 - math.exp(-drift * low)) / (math.exp(-drift * high) - math.exp(-drift * low)) if abs(drift) < 100 else float(drift > 0)
     )
     return (upper * high + (1 - upper) * low) / mean
+
+
+def match_pairs(counts: Sequence[float], elo: float, confidence: float = 0.95, power: float = 0.9) -> float:
+    """Return how many pairs a match of fixed length needs to tell a player ``elo`` stronger from an equal one.
+
+    ``power`` is the chance that such a player's two-sided interval of ``confidence`` lies above 0; ``counts`` as in ``pairs_needed``.
+    """
+    shares = np.asarray(counts, np.float64) / np.sum(counts)
+    variance = float(shares @ (_SCORES - shares @ _SCORES) ** 2)
+    normal = NormalDist()
+    deviations = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
+    return deviations**2 * variance / (_score_of(elo) - 0.5) ** 2
 
 
 def _score_of(elo: float) -> float:
