@@ -9,7 +9,9 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import combinations
+from pathlib import Path
 
 import choix
 import numpy as np
@@ -265,6 +267,15 @@ def test_the_length_of_a_fixed_match_has_the_power_it_promises() -> None:
     scores = np.random.default_rng(1).choice(PAIR_SCORES, (2000, pairs), p=better)
     above = scores.mean(axis=1) - 1.96 * scores.std(axis=1) / math.sqrt(pairs) > 0.5
     assert above.mean() == pytest.approx(0.9, abs=0.04)
+
+
+def test_the_documented_numbers_of_games_are_what_the_code_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "tournaments.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    exec(compile(example, "docs/tournaments.md", "exec"), {})
+    table = [re.findall(r"[\d,]+", line) for line in text.splitlines() if re.match(r"\| \d", line)]
+    assert len(table) == 5
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [[n.replace(",", "") for n in row] for row in table]
 
 
 @pytest.mark.parametrize("wrong", [{"elo0": 5.0, "elo1": 5.0}, {"alpha": 0.0}, {"beta": 0.6}, {"max_pairs": 0}, {"model": "bayes"}])

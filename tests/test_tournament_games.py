@@ -666,6 +666,18 @@ def test_the_example_is_a_plan_of_six_players_and_600_games() -> None:
     assert plan_from_dict({"players": shown["players"], "title": shown["title"]}) == example
 
 
+def test_the_committed_report_is_that_of_the_example() -> None:
+    data = json.loads((ROOT / "docs/tournament/report.json").read_text())
+    assert {player["name"]: player["agent"] for player in data["players"]} == read_plan(EXAMPLE).players
+    assert data["games"] == data["planned"] == 600
+    results = [cell["result"] for row in data["cross_table"] for cell in row if cell]
+    assert [sum(result.values()) for result in results] == [40] * 30
+    assert sum(result["wins"] for result in results) == sum(result["losses"] for result in results)
+    assert sum(result["wins"] + result["draws"] / 2 for result in results) == 600
+    for name in ("report.html", "report.md"):
+        assert "python scripts/tournament.py configs/tournament.yaml" in (ROOT / "docs/tournament" / name).read_text()
+
+
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
     """Run scripts/tournament.py in ``tmp_path``; return its status, output and last line of error."""

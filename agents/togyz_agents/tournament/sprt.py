@@ -158,7 +158,7 @@ def pairs_needed(counts: Sequence[float], config: SprtConfig, elo: float) -> flo
 def match_pairs(counts: Sequence[float], elo: float, confidence: float = 0.95, power: float = 0.9) -> float:
     """Return how many pairs a match of fixed length needs to tell a player ``elo`` stronger from an equal one.
 
-    ``power`` is the chance that such a player's two-sided interval of ``confidence`` lies above 0; ``counts`` as in ``pairs_needed``.
+    ``power``: the chance that such a player's two-sided interval of ``confidence`` lies above 0; ``counts`` as in ``pairs_needed``.
     """
     shares = np.asarray(counts, np.float64) / np.sum(counts)
     variance = float(shares @ (_SCORES - shares @ _SCORES) ** 2)
