@@ -250,27 +250,43 @@ def test_a_tournament_killed_ten_times_resumes_to_the_same_games(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_no_process_outlives_a_killed_tournament(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["kill", "interrupt", "a process dies"])
+def test_no_process_outlives_a_stopped_tournament(end: str, tmp_path: Path) -> None:
     players = {"a": "fixed:salt=1,wait=0.05", "b": "fixed:salt=2,wait=0.05"}
     keys = {"players": players, "pairs": 50, "workers": 2, "modules": ["tournament_players"], "openings": {"judge": None}}
     (tmp_path / "t.yaml").write_text(yaml.safe_dump(keys))
     command = [sys.executable, str(ROOT / "scripts/tournament.py"), "t.yaml", "--out", "out"]
-    path = os.pathsep.join([str(ROOT), str(ROOT / "agents"), str(ROOT / "tests")])
-    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.DEVNULL)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "agents"), str(ROOT / "tests")])}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
     games = tmp_path / "out" / GAMES_FILE
     while not games.exists() or not games.read_bytes():
         assert process.poll() is None
         time.sleep(0.05)
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
-    pids = [int(pid) for pid in children.stdout.split()]
-    assert len(pids) >= 2
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 15
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+    listing = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
+    pids = [int(line.split()[0]) for line in listing.stdout.splitlines() if "spawn_main" in line]
+    assert len(pids) == 2
+    if end == "kill":
+        process.kill()
+    elif end == "interrupt":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        os.kill(pids[0], signal.SIGKILL)
+    last = process.communicate(timeout=60)[1].splitlines()[-1]
+    assert process.returncode == (-signal.SIGKILL if end == "kill" else 2)
+    if end == "interrupt":
+        assert last == "interrupted"
+    if end == "a process dies":
+        assert re.fullmatch(
+            r"error: tournament: the process that played 'a' against 'b', pair \d+, died \(exit status -9\); .*", last
+        )
+    deadline = time.monotonic() + 30
+
+    def alive() -> list[int]:
+        return [pid for pid in pids if Path(f"/proc/{pid}/stat").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text()]
+
+    while alive() and time.monotonic() < deadline:
         time.sleep(0.1)
-    alive = [pid for pid in pids if Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text()]
-    assert alive == []
+    assert alive() == []
 
 
 # 4

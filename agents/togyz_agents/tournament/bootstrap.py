@@ -6,12 +6,16 @@ Source: B. Efron, R. J. Tibshirani, "An introduction to the bootstrap", 1993.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from togyz_agents.tournament.rating import ELO, Ratings, Results, fit_results, fit_weighted
 from togyz_env.errors import ConfigError
+
+Game = tuple[int, int, float]
+"""White, black, and white's points."""
 
 
 def pair_bootstrap(
@@ -48,30 +52,40 @@ def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed
         raise ConfigError("interval: there are no games to take it from")
     rng = np.random.default_rng(seed)
     fit = fit_results(results, prior)
-    low, high = np.minimum(results.white, results.black), np.maximum(results.white, results.black)
-    meeting = low * results.players + high
-    white, black, points = [results.white], [results.black], [results.points]
-    weights = [np.zeros((samples, len(results.points)))]
-    for met in np.unique(meeting):
-        games = np.flatnonzero(meeting == met)
-        ids, unit = np.unique(results.pair[games], return_inverse=True)
-        of_first = np.where(results.white[games] == low[games[0]], results.points[games], 1.0 - results.points[games])
-        scores = np.bincount(unit, of_first) / np.bincount(unit)
-        if np.ptp(scores) > 0:
-            weights[0][:, games] = rng.multinomial(len(ids), np.full(len(ids), 1 / len(ids)), size=samples)[:, unit]
+    games: list[Game] = []
+    weights: list[np.ndarray] = []
+    for (low, high), pairs in sorted(_by_meeting(results).items()):
+        kinds = Counter(pairs)
+        total = sum(kinds.values())
+        scores = {sum(p if white == low else 1.0 - p for white, _, p in kind) / len(kind) for kind in kinds}
+        if len(scores) > 1:
+            # Pairs with the same results are the same: a draw of pairs is a multinomial draw of their kinds.
+            drawn = rng.multinomial(total, [count / total for count in kinds.values()], size=samples)
+            for kind, times in zip(kinds, drawn.T):
+                games += kind
+                weights += [times] * len(kind)
             continue
-        for side, other in ((low[games[0]], high[games[0]]), (high[games[0]], low[games[0]])):
-            count = int((results.white[games] == side).sum())
-            logit = (fit.elo[side] - fit.elo[other] + fit.advantage) / ELO
-            wins = rng.binomial(count, 1.0 / (1.0 + np.exp(-logit)), size=(samples, 1))
-            for value, times in ((1.0, wins), (0.0, count - wins)):
-                white.append(np.array([side]))
-                black.append(np.array([other]))
-                points.append(np.array([value]))
-                weights.append(times.astype(np.float64))
-    columns = [np.concatenate(parts) for parts in (white, black, points)]
-    extended = Results(results.players, columns[0], columns[1], columns[2], np.zeros(len(columns[0]), np.int64))
-    return fit_weighted(extended, np.concatenate(weights, axis=1), prior)
+        for white, black in ((low, high), (high, low)):
+            count = sum(sum(game[0] == white for game in kind) * times for kind, times in kinds.items())
+            logit = (fit.elo[white] - fit.elo[black] + fit.advantage) / ELO
+            wins = rng.binomial(count, 1.0 / (1.0 + np.exp(-logit)), size=samples)
+            games += [(white, black, 1.0), (white, black, 0.0)]
+            weights += [wins, count - wins]
+    columns = [np.array(column) for column in zip(*games)]
+    drawn_games = Results(results.players, columns[0], columns[1], columns[2], np.zeros(len(games), np.int64))
+    return fit_weighted(drawn_games, np.array(weights, np.float64).T, prior)
+
+
+def _by_meeting(results: Results) -> dict[tuple[int, int], list[tuple[Game, ...]]]:
+    """The pairs of any two players, each as its sorted games; the lower number stands first."""
+    pairs: dict[tuple[int, int, int], list[Game]] = {}
+    columns = (results.white, results.black, results.points, results.pair)
+    for white, black, points, pair in zip(*(column.tolist() for column in columns)):
+        pairs.setdefault((min(white, black), max(white, black), pair), []).append((white, black, points))
+    meetings: dict[tuple[int, int], list[tuple[Game, ...]]] = {}
+    for (low, high, _), played in pairs.items():
+        meetings.setdefault((low, high), []).append(tuple(sorted(played)))
+    return meetings
 
 
 def interval(samples: np.ndarray, confidence: float = 0.95) -> np.ndarray:

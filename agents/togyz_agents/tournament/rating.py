@@ -123,12 +123,15 @@ def fit_weighted(results: Results, weights: np.ndarray, prior: float) -> Ratings
 
 def _tables(results: Results, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points by colour, each ``float64[B, N, N]``: the row's player's as white against the column's, and the latter's as black."""
-    size = (results.players, results.players)
-    cell = results.white * results.players + results.black
-    one_hot = np.zeros((len(cell), size[0] * size[1]))
-    one_hot[np.arange(len(cell)), cell] = 1.0
-    won = (weights * results.points) @ one_hot
-    return won.reshape(-1, *size), (weights @ one_hot - won).reshape(-1, *size)
+    size = results.players
+    cell = results.white * size + results.black
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    won, games = np.zeros((2, len(weights), size * size))
+    if len(cells):
+        won[:, cells] = np.add.reduceat((weights * results.points)[:, order], starts, axis=1)
+        games[:, cells] = np.add.reduceat(weights[:, order], starts, axis=1)
+    return won.reshape(-1, size, size), (games - won).reshape(-1, size, size)
 
 
 def _newton(won: np.ndarray, lost: np.ndarray, prior: float, *, first_move: bool) -> Ratings:
