@@ -262,7 +262,9 @@ def test_no_process_outlives_a_stopped_tournament(end: str, tmp_path: Path) -> N
     while not games.exists() or not games.read_bytes():
         assert process.poll() is None
         time.sleep(0.05)
-    listing = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
+    listing = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True
+    )
     pids = [int(line.split()[0]) for line in listing.stdout.splitlines() if "spawn_main" in line]
     assert len(pids) == 2
     if end == "kill":
