@@ -251,13 +251,14 @@ def test_a_tournament_killed_ten_times_resumes_to_the_same_games(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "interrupt", "a process dies"])
-def test_no_process_outlives_a_stopped_tournament(end: str, tmp_path: Path) -> None:
+def test_no_process_outlives_a_stopped_tournament(end: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     players = {"a": "fixed:salt=1,wait=0.05", "b": "fixed:salt=2,wait=0.05"}
     keys = {"players": players, "pairs": 50, "workers": 2, "modules": ["tournament_players"], "openings": {"judge": None}}
     (tmp_path / "t.yaml").write_text(yaml.safe_dump(keys))
     command = [sys.executable, str(ROOT / "scripts/tournament.py"), "t.yaml", "--out", "out"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "agents"), str(ROOT / "tests")])}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    request.addfinalizer(process.kill)
     games = tmp_path / "out" / GAMES_FILE
     while not games.exists() or not games.read_bytes():
         assert process.poll() is None
