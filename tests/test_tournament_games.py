@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -32,7 +33,8 @@ from typing import Any
 import pytest
 import yaml
 
-from togyz_agents.agent import make_agent
+from togyz_agents import agent as agent_module
+from togyz_agents.agent import make_agent, register
 from togyz_agents.tournament.command import Options, play, write_reports
 from togyz_agents.tournament.game import Players, play_game
 from togyz_agents.tournament.openings import Opening, random_openings, read_openings
@@ -50,6 +52,16 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "configs" / "tournament.yaml"
 # RULES, printed example 3: white plays 9, black 1, white 9, black 1; white is in atsyrau and loses 76-86.
 ENDGAME = Position.from_state([0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 1, 0, 1, 1, 1, 76, 78, 6, 8, 0])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registry() -> Iterator[None]:
+    """The players that these tests register are gone after them."""
+    before = dict(agent_module._registered)
+    sys.modules.pop("tournament_players", None)  # so that it registers them when a plan imports it
+    yield
+    agent_module._registered.clear()
+    agent_module._registered.update(before)
 
 
 def plan(players: list[str] | dict[str, str], **keys: Any) -> TournamentPlan:
@@ -184,8 +196,6 @@ def test_players_are_told_the_clock() -> None:
             return position.legal_moves()[0]
 
         def close(self) -> None: ...
-
-    from togyz_agents.agent import register
 
     register("watch", Watch)
     two = plan(["watch", "fixed"], clock={"remaining": 5, "increment": 0.001}, rules={"max_plies": 30}, pairs=1)
