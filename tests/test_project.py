@@ -54,7 +54,7 @@ WITHOUT_TORCH = (
     "togyz_agents.thinking",
     "togyz_agents.tournament",
 )
-TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.tournament")
+TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.files", "togyz_agents.tournament")
 EXTRAS = ("pettingzoo", "pyspiel", "open_spiel", "pygame")
 
 

@@ -16,15 +16,10 @@ import numpy as np
 import pytest
 
 from togyz_agents.agent import Clock
+from togyz_agents.tournament.bootstrap import bradley_terry_intervals, pair_bootstrap
 from togyz_agents.tournament.match import MatchResult, play_match
 from togyz_agents.tournament.openings import Opening, random_openings
-from togyz_agents.tournament.rating import (
-    bradley_terry_intervals,
-    elo_from_score,
-    fit_bradley_terry,
-    pair_bootstrap,
-    points_matrix,
-)
+from togyz_agents.tournament.rating import elo_from_score, fit_bradley_terry, points_matrix
 from togyz_env.errors import ConfigError, IllegalMoveError, TogyzError
 from togyz_env.position import Position, Ruleset
 

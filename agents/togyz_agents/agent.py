@@ -7,6 +7,7 @@ for the player's first parameter: ``alphazero:runs/x``. A value with commas is p
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import re
@@ -84,6 +85,14 @@ class BatchAgent(Protocol):
 
     def close(self) -> None:
         """Release what the agent holds (processes, threads); it is not used afterwards."""
+
+
+@runtime_checkable
+class Analyst(Protocol):
+    """A player that also says what it thinks of a position: its ``analyse`` returns an object with a ``value``."""
+
+    def analyse(self, position: Position, clock: Clock | None = None) -> Any:
+        """Return a result whose ``value`` is the expected result for the side to move: 1 a win, -1 a loss."""
 
 
 def agent_name(agent: object) -> str:
@@ -230,6 +239,24 @@ _OPTION = re.compile(
         (?:,|$)""",
     re.VERBOSE,
 )
+
+
+def agent_files(description: str) -> dict[str, str]:
+    """Return the SHA-256 of every file that a path parameter of ``description`` names: equal texts can mean different networks.
+
+    Of a directory (a run), the .safetensors files in it count; what does not exist is left out. The keys are the paths.
+    """
+    name, texts = parse_description(description)
+    parameters = agent_parameters(name)
+    files: dict[str, str] = {}
+    for key, text in texts.items():
+        if text and "path" in _type_name(parameters[key].annotation).split(" or "):
+            path = Path(text)
+            for file in sorted(path.glob("*.safetensors")) if path.is_dir() else [path]:
+                if file.is_file():
+                    with open(file, "rb") as content:
+                        files[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
+    return files
 
 
 def _factory(name: str) -> AgentFactory:

@@ -14,8 +14,9 @@ from functools import partial
 import numpy as np
 
 from togyz_agents.agent import Agent, BatchAgent, agent_name, make_agent
+from togyz_agents.tournament.bootstrap import pair_bootstrap
 from togyz_agents.tournament.openings import LONGEST_OPENING, Opening, random_openings
-from togyz_agents.tournament.rating import elo_from_score, pair_bootstrap
+from togyz_agents.tournament.rating import elo_from_score
 from togyz_env.batch import end_reason_batch, play_batch
 from togyz_env.errors import ConfigError, IllegalMoveError, TogyzError
 from togyz_env.position import Outcome, Position, Ruleset, outcome_of

@@ -10,12 +10,15 @@ import numpy as np
 
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.players.alphazero import AlphaZeroAgent
+from togyz_agents.tournament.bootstrap import bootstrap, interval
 from togyz_agents.tournament.match import play_match
-from togyz_agents.tournament.rating import bradley_terry_intervals, fit_bradley_terry, points_matrix
+from togyz_agents.tournament.rating import Results, fit_results
 from togyz_agents.training.config import Config
 from togyz_agents.training.metrics import drop_later
 
 FIXED = ("random", "greedy")
+SAMPLES = 200
+"""Of the bootstrap: ratings are shown during training, and exact digits of their intervals do not matter."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,9 @@ class Ladder:
             for score in row["pair scores"]:
                 pairs.append((index[str(row["first"])], index[str(row["second"])]))
                 points.append(score)
-        played, results = np.array(pairs), np.array(points)
-        elo = fit_bradley_terry(points_matrix(len(names), played, results))
-        bounds = bradley_terry_intervals(len(names), played, results, samples=100)
+        results = Results.from_pairs(len(names), np.array(pairs), np.array(points))
+        elo, drawn = fit_results(results).elo, bootstrap(results, samples=SAMPLES).elo
         me, base = index[name], index["random"]
-        spread = bounds[me] - elo[me]
+        low, high = interval(drawn[:, me] - drawn[:, base])
         rating = float(elo[me] - elo[base])
-        return Rung(name, rating, rating + float(spread[0]), rating + float(spread[1]), scores)
+        return Rung(name, rating, min(float(low), rating), max(float(high), rating), scores)
