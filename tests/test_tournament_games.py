@@ -174,6 +174,27 @@ def test_a_failing_player_forfeits_and_the_tournament_goes_on(how: str, moves: i
     assert "## Forfeits" in text
 
 
+@pytest.mark.parametrize(
+    ("fault", "settings", "detail"),
+    [
+        ("crash at start", "", "ended with status 3"),
+        ("crash in mid-game", "", "ended with signal 9"),
+        ("never answers", ",timeout=0.5", "gave no 'bestmove' within 0.5 s"),
+        ("garbage", ",timeout=0.5", "which is no move"),
+        ("none", "", "legal moves: ["),  # it plays hole 1, then 2, then 3, whatever the rules
+    ],
+)
+def test_an_engine_at_fault_forfeits_in_bounded_time(fault: str, settings: str, detail: str, tmp_path: Path) -> None:
+    fake = Path(__file__).parent / "fake_engine.py"
+    engine = f"""uci:command='{sys.executable} -S {fake} "{fault}"'{settings}"""
+    games = run_tournament(plan({"engine": engine, "fixed": "fixed:3"}, pairs=1), tmp_path)
+    assert len(games) == 2
+    for game in games:
+        assert (game.reason, game.winner) == ("forfeit", 1 - game.sides.index("engine"))
+        assert game.detail.startswith("engine: EngineError: ")
+        assert detail in game.detail
+
+
 def test_an_overstepped_clock_loses(tmp_path: Path) -> None:
     late = {"late": "faulty:late", "fixed": "fixed:3"}
     for number, clock in enumerate(({"move_time": 0.45, "grace": 0.05}, {"remaining": 0.4, "increment": 0.04, "grace": 0.0})):
