@@ -15,15 +15,19 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from boards import board, random_positions
 from reference_rules import Board
 from reference_search import HashEvaluator
 from test_search import below, check_tree
 
+from togyz_agents.benchmark.leaves import compare_leaves
+from togyz_agents.network import Network, NetworkConfig, save_network
 from togyz_agents.search.batched import BatchedSearch
 from togyz_agents.search.params import SearchConfig
 from togyz_agents.search.single import Analysis, SingleSearch, with_outcome
@@ -186,6 +190,25 @@ def test_a_batch_is_at_most_its_share_of_the_visits_so_far() -> None:
     assert (np.array(sizes) <= np.clip(0.1 * visits, 1, 20)).all()
     assert 10 < max(sizes) <= 20
     assert sizes[:20] == [1] * 20
+
+
+def test_a_search_in_steps_is_the_search_in_one_call() -> None:
+    for position in positions()[::4]:
+        search = SingleSearch(outputs, batch=16, batch_share=0.1)
+        search.begin(position.state, position.ply)
+        while (states := search.waiting_leaves(300)) is not None:
+            if len(states):
+                search.settle_leaves(*outputs(states.copy()))
+        same(search.found(), fresh(position, 300, batch=16, batch_share=0.1)[1])
+
+
+def test_a_match_of_leaf_batches_against_leaf_by_leaf_is_even_where_they_are_the_same(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    save_network(Network(NetworkConfig(width=8, blocks=1)), tmp_path / "n.safetensors")
+    result = compare_leaves(tmp_path / "n.safetensors", simulations=20, pairs=3, batch_share=0.01)  # batches of one
+    assert set(result.pair_scores.tolist()) == {0.5}
+    other = compare_leaves(tmp_path / "n.safetensors", simulations=20, pairs=3, batch_share=1.0)
+    assert [game.moves for game in other.games] != [game.moves for game in result.games]
 
 
 # 3

@@ -168,6 +168,7 @@ class SingleSearch:
         self._streams = new_streams(0, 1)
         self._leaf_node = np.empty(self.batch, np.int64)
         self._leaf_state = np.empty((self.batch, STATE_SIZE), np.uint8)
+        self._waiting = 0
         self._stop = threading.Event()
         self.forget()
 
@@ -224,25 +225,43 @@ class SingleSearch:
                     break
                 if report is not None and now - reported >= every:
                     reported = now
-                    report(self._analysis(now - started, lines))
-            if is_finished(self._tree.ints[0], budget, self._params) or not self._grow():
-                break
-            limit = max(1, min(self.batch, int(visits * self.batch_share)))
+                    report(self.found(now - started, lines))
             try:
-                self._search_batch(limit, budget)
+                states = self.waiting_leaves(budget)
+                if states is None:
+                    break
+                if len(states):
+                    self.settle_leaves(*evaluate_fully(self.evaluator, states))
             except BaseException:
                 self.forget()  # leaves may still be marked as waiting
                 raise
-        return self._analysis(time.perf_counter() - started, lines)
+        return self.found(time.perf_counter() - started, lines)
 
-    def _search_batch(self, limit: int, budget: int) -> None:
-        """Evaluate and settle up to ``limit`` leaves; none if all values were known or the tree is full and has to grow."""
+    def begin(self, state: np.ndarray, ply: int) -> None:
+        """Make ``state uint8[23]`` the root of a search in steps: ``waiting_leaves``, evaluate, ``settle_leaves``, and so on."""
+        self._move_to(state, ply)
+
+    def waiting_leaves(self, budget: int) -> np.ndarray | None:
+        """Collect the leaves to evaluate next, ``uint8[n, 23]`` until the next call; None once the search is over.
+
+        ``n`` is 0 where the values of all leaves were known; go on then, without ``settle_leaves``.
+        """
+        if is_finished(self._tree.ints[0], budget, self._params) or not self._grow():
+            return None
         ints, floats, bytes_ = (view[0] for view in self._tree)
-        count = collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
-        if count == 0:
-            return
-        logits, outcomes, margins = evaluate_fully(self.evaluator, self._leaf_state[:count])
-        bad = absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, self._params, self._streams)
+        limit = max(1, min(self.batch, int(ints[ROOT, VISITS] * self.batch_share)))
+        self._waiting = collect(ints, floats, bytes_, limit, budget, self._params, self._leaf_node, self._leaf_state)
+        return self._leaf_state[: self._waiting]
+
+    def settle_leaves(self, logits: np.ndarray, outcomes: np.ndarray, margins: np.ndarray) -> None:
+        """Settle what ``waiting_leaves`` gave with its FullEvaluator's outputs.
+
+        Raises:
+            TogyzError: no search can use them.
+        """
+        ints, floats, bytes_ = (view[0] for view in self._tree)
+        params, count = self._params, self._waiting
+        bad = absorb(ints, floats, bytes_, count, self._leaf_node, logits, outcomes, margins, params, self._streams)
         if bad >= 0:
             raise unusable(self._leaf_state[bad])
 
@@ -290,7 +309,8 @@ class SingleSearch:
                 return path
         return None
 
-    def _analysis(self, seconds: float, count: int) -> Analysis:
+    def found(self, seconds: float = 0.0, count: int = 9) -> Analysis:
+        """What the search knows by now, with the best ``count`` lines."""
         tree = self._tree
         ints, floats = tree.ints[0], tree.floats[0]
         status = int(ints[ROOT, STATUS])
