@@ -667,6 +667,9 @@ def test_groups_that_never_met_are_named() -> None:
     ("text", "message"),
     [
         ("players: [", "cannot read"),
+        ("{players: [random, greedy], pairs: 1, pairs: 2}", "key 'pairs' stands there twice"),
+        ("players:\n  a: random\n  a: greedy\n  b: greedy", "key 'a' stands there twice"),
+        ("{players: [random, greedy], title: 2026-13-45}", "cannot read"),
         ("hello", "expected keys with values"),
         ("pairs: 3", "players: missing"),
         ("players: [random]", "expected at least two"),

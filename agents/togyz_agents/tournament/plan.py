@@ -20,12 +20,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from togyz_agents.agent import Agent, Analyst, agent_files, make_agent
 from togyz_agents.tournament.game import Players
 from togyz_agents.tournament.openings import LONGEST_OPENING, Opening, opening_stream, read_openings
 from togyz_agents.tournament.record import ClockRule, GameRules, GameTask, Key, Verdict
+from togyz_agents.yaml_file import read_yaml
 from togyz_env.errors import ConfigError, TogyzError
 from togyz_env.notation import shown
 from togyz_env.position import Position, Ruleset
@@ -260,10 +259,7 @@ def read_plan(path: Path) -> TournamentPlan:
     Raises:
         ConfigError: one line with the file, the key, what is wrong and what would be right.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"tournament: cannot read {str(path)!r} ({' '.join(str(error).split())})") from None
+    data = read_yaml(path, "tournament")
     try:
         plan = plan_from_dict(data)
     except ConfigError as error:
