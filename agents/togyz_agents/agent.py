@@ -87,14 +87,6 @@ class BatchAgent(Protocol):
         """Release what the agent holds (processes, threads); it is not used afterwards."""
 
 
-@runtime_checkable
-class Analyst(Protocol):
-    """A player that also says what it thinks of a position: its ``analyse`` returns an object with a ``value``."""
-
-    def analyse(self, position: Position, clock: Clock | None = None) -> Any:
-        """Return a result whose ``value`` is the expected result for the side to move: 1 a win, -1 a loss."""
-
-
 def agent_name(agent: object) -> str:
     """Return the agent's ``name``, or that of its class."""
     return str(getattr(agent, "name", None) or type(agent).__name__)

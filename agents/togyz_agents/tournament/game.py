@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from togyz_agents.agent import Agent, Analyst, Clock, make_agent
+from togyz_agents.agent import Agent, Clock, make_agent
+from togyz_agents.thinking import Analyst
 from togyz_agents.tournament.record import ADJUDICATION, FORFEIT, JUDGE, TIME, ClockRule, GameRecord, GameRules, GameTask, Verdict
 from togyz_env.errors import ConfigError, IllegalMoveError
 from togyz_env.position import Outcome, Position

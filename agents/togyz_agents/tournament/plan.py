@@ -20,7 +20,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from togyz_agents.agent import Agent, Analyst, agent_files, make_agent
+from togyz_agents.agent import Agent, agent_files, make_agent
+from togyz_agents.thinking import Analyst
 from togyz_agents.tournament.game import Players
 from togyz_agents.tournament.openings import LONGEST_OPENING, Opening, opening_stream, read_openings
 from togyz_agents.tournament.record import ClockRule, GameRules, GameTask, Key, Verdict
