@@ -170,6 +170,9 @@ def test_a_wrong_count_is_traced_to_the_position_behind_it() -> None:
         (("9/9 81 81 S 1", [], 0), "('9/9 81 81 S 1', [], 0)"),
         (("9/9 80 81 S 1", [], None), "'9/9 80 81 S 1' (stones: 161"),
         ((7, [], None), "7"),
+        (("9/9 81 81 S 1", [1.5], None), "('9/9 81 81 S 1', [1.5], None)"),
+        (("9/9 81 81 S 1", [], (0, float("inf"), 0)), "('9/9 81 81 S 1', [], (0, inf, 0))"),
+        (("9/9 81 81 S 1", [], (0, 81.5, 81)), "('9/9 81 81 S 1', [], (0, 81.5, 81))"),
     ],
 )
 def test_an_answer_in_the_wrong_form_is_shown(given: Any, shown: str) -> None:
@@ -186,7 +189,7 @@ def test_an_implementation_that_fails_is_a_failure_of_each_fact() -> None:
     assert found[0].call == f"({Position.start().fen()!r}, [], 'majority')"
 
 
-def test_only_the_end_rules_that_are_asked_for_are_checked() -> None:
+def test_only_what_is_asked_for_is_checked_and_impossible_wishes_are_refused() -> None:
     asked = set()
 
     def records(fen: str, moves: list[int], end: str) -> Any:
@@ -198,6 +201,9 @@ def test_only_the_end_rules_that_are_asked_for_are_checked() -> None:
     for ends in ([], ["national"]):
         with pytest.raises(ConfigError, match=r"ends: .*'majority', 'playout'"):
             check_implementation(records, ends=ends)
+    for numbers in ({"games": -1}, {"games": 1.5}, {"perft_positions": -1}, {"perft_positions": "all"}):
+        with pytest.raises(ConfigError, match=f"{next(iter(numbers))}: .*; expected a whole number from 0"):
+            check_implementation(records, **numbers)  # type: ignore[arg-type]
     assert ENDS == ("majority", "playout")
 
 

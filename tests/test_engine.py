@@ -169,6 +169,14 @@ def test_every_player_is_an_engine(run: Path) -> None:
         session.engine.close()
 
 
+def test_a_player_that_knows_no_rules_plays_on_where_the_game_goes_on() -> None:
+    # Under "playout" a game goes on past 82 stones and past any number of plies; such a player cannot be told so.
+    session = Session("greedy")
+    assert session.move("position fen 1S,8/1S,1S,7 90 69 S 3000", "go") in ("1", "2")
+    assert session.move(f"position fen {NO_STONES}", "go") == "(none)"
+    session.engine.close()
+
+
 def test_a_player_that_fails_says_so_and_names_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "_registered", {})
 

@@ -96,6 +96,21 @@ def test_a_checkpoint_is_an_opponent_by_its_path(tmp_path: Path) -> None:
     assert [position.ply for position in many.positions()] == [3, 3, 3]
 
 
+@pytest.mark.parametrize("opponent", ["alphabeta:depth=1", "rollout:sims=4"])
+def test_a_described_search_plays_by_the_rules_of_the_environment(opponent: str) -> None:
+    # White is to move with 82 stones in a kazan, and past the 2,000 plies that players assume by themselves.
+    start = {"fen": "2,1S,1S,1S,1S,1S,1S,1/2,1S,1S,1S,1S,1S,1S,1 82 68 S 1101"}
+    single = TogyzqumalaqEnv(end="playout", max_plies=4000, opponent=opponent)
+    many = TogyzqumalaqVectorEnv(2, end="playout", max_plies=4000, opponent=opponent)
+    _, info = single.reset(seed=1, options=start)
+    many.reset(seed=1, options=start)
+    assert info["kazans"][0] == 82
+    single.step(int(np.flatnonzero(info["action_mask"])[0]))
+    many.step(np.argmax(many.action_masks(), axis=1))
+    assert single.position.ply == 2202
+    assert [position.ply for position in many.positions()] == [2202, 2202]
+
+
 @pytest.mark.parametrize(
     ("opponent", "error", "message"),
     [

@@ -34,7 +34,7 @@ SOURCES = (ROOT, ROOT / "agents")
 LAYERS = (
     ("togyz_env.rules", "togyz_env.errors"),
     ("togyz_env",),
-    ("togyz_agents.agent", "togyz_agents.console", "togyz_agents.files", "togyz_agents.thinking"),
+    ("togyz_agents.agent", "togyz_agents.console", "togyz_agents.files", "togyz_agents.thinking", "togyz_agents.yaml_file"),
     ("togyz_agents.network",),
     ("togyz_agents.evaluator",),
     ("togyz_agents.search",),
@@ -54,7 +54,14 @@ WITHOUT_TORCH = (
     "togyz_agents.thinking",
     "togyz_agents.tournament",
 )
-TOURNAMENT_MAY_IMPORT = ("togyz_env", "togyz_agents.agent", "togyz_agents.files", "togyz_agents.tournament")
+TOURNAMENT_MAY_IMPORT = (
+    "togyz_env",
+    "togyz_agents.agent",
+    "togyz_agents.files",
+    "togyz_agents.thinking",
+    "togyz_agents.tournament",
+    "togyz_agents.yaml_file",
+)
 EXTRAS = ("pettingzoo", "pyspiel", "open_spiel", "pygame")
 
 

@@ -122,6 +122,7 @@ EDGES = {
     "groups": results(4, *SWEEP[:8], (0, 1, 0.0), (1, 0, 1.0), (2, 3, 1.0), (3, 2, 0.5), (2, 3, 0.0), (3, 2, 0.0)),
     "one game": results(2, (0, 1, 1.0)),
     "one draw": results(2, (0, 1, 0.5)),
+    "one sweep lost": results(2, *SWEEP, (0, 1, 0.0), (1, 0, 1.0)),  # every pair gives white one point
     "white always": results(2, *[(a, b, 1.0) for a, b, _ in SWEEP]),
 }
 
@@ -136,6 +137,9 @@ def test_edge_cases_are_finite_and_inside_their_intervals(name: str) -> None:
     bounds = interval(drawn.elo)
     assert np.all((bounds[:, 0] <= fit.elo + 1e-6) & (fit.elo <= bounds[:, 1] + 1e-6))
     assert np.all(bounds[:, 1] - bounds[:, 0] > 20)  # games say something, and never all
+    low, high = interval(drawn.advantage)
+    assert low - 1e-6 <= fit.advantage <= high + 1e-6
+    assert high - low > 20
 
 
 def test_edge_cases_are_in_order() -> None:

@@ -37,6 +37,7 @@ from togyz_agents import agent as agent_module
 from togyz_agents.agent import make_agent, register
 from togyz_agents.tournament.command import Options, play, write_reports
 from togyz_agents.tournament.game import Players, play_game
+from togyz_agents.tournament.match import play_match
 from togyz_agents.tournament.openings import Opening, random_openings, read_openings
 from togyz_agents.tournament.plan import TournamentPlan, balance, plan_from_dict, read_plan
 from togyz_agents.tournament.record import GameRecord
@@ -436,6 +437,29 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 # 5
 
 
+def test_searches_play_by_the_rules_of_the_tournament(tmp_path: Path) -> None:
+    # With 82 stones in a kazan a search that is told nothing takes the game for over.
+    (tmp_path / "openings.txt").write_text("2,1S,1S,1S,1S,1S,1S,1/2,1S,1S,1S,1S,1S,1S,1 82 68 S 1\n")
+    judge = {"agent": "alphabeta:depth=1", "value": 1.0, "plies": 200}
+    players = ["alphabeta:depth=1", "rollout:sims=4"]
+    for workers in (1, 2):
+        played_out = plan(
+            players,
+            pairs=1,
+            workers=workers,
+            rules={"end": "playout", "max_plies": 200},
+            adjudication=judge,
+            openings={"file": str(tmp_path / "openings.txt")},
+        )
+        games = run_tournament(played_out, tmp_path / str(workers))
+        assert {game.reason for game in games} <= {"atsyrau", "ply limit"}  # no forfeits, no majority
+        assert min(len(game.moves) for game in games) > 2
+    match = play_match(
+        *players, pairs=1, openings=read_openings(tmp_path / "openings.txt", played_out.rules), ruleset=played_out.rules
+    )
+    assert {game.outcome.reason for game in match.games} <= {"atsyrau", "ply limit"}
+
+
 def test_decided_openings_are_dropped() -> None:
     judged = plan_from_dict(
         {"players": ["random", "greedy"], "pairs": 12, "openings": {"judge": "alphabeta:depth=3", "decided": 0.4}}
@@ -448,7 +472,7 @@ def test_decided_openings_are_dropped() -> None:
         values.append(abs(agent.analyse(opening.position).value))
     assert max(values) < 0.4
     assert len(set(openings)) == 12
-    keep = balance(judged.openings)
+    keep = balance(judged.openings, judged.rules)
     assert keep is not None
     verdicts = [keep(opening.position) for opening in random_openings(40, 1)]
     assert 5 < sum(verdicts) < 40  # it drops some, not all
@@ -667,6 +691,9 @@ def test_groups_that_never_met_are_named() -> None:
     ("text", "message"),
     [
         ("players: [", "cannot read"),
+        ("{players: [random, greedy], pairs: 1, pairs: 2}", "key 'pairs' stands there twice"),
+        ("players:\n  a: random\n  a: greedy\n  b: greedy", "key 'a' stands there twice"),
+        ("{players: [random, greedy], title: 2026-13-45}", "cannot read"),
         ("hello", "expected keys with values"),
         ("pairs: 3", "players: missing"),
         ("players: [random]", "expected at least two"),

@@ -103,7 +103,7 @@ def test_quotes_keep_commas_and_equals_signs_in_a_value() -> None:
         ("uci:cat,timeout=inf", ["timeout must be more than 0 seconds"]),
         ("uci:cat,options=Hash", ["option 'Hash' has no value"]),
         ("uci:cat,directory=/no/such", ["directory '/no/such' does not exist"]),
-        ("uci:file=/no/such.yaml", ["'/no/such.yaml' cannot be read"]),
+        ("uci:file=/no/such.yaml", ["uci: cannot read '/no/such.yaml'"]),
         ("uci:cat,file=x.yaml", ["command beside file='x.yaml'"]),
     ],
 )
@@ -125,7 +125,8 @@ def test_wrong_descriptions_are_one_line(description: str, parts: list[str]) -> 
         ("command: cat\ntimeout: yes", ["timeout", "True"]),
         ("command: cat\noptions: 3", ["options 3"]),
         ('command: cat\noptions: {Hash: "1\\n2"}', ["does not fit into a line"]),
-        ("a: [", ["cannot be read"]),
+        ("a: [", ["cannot read"]),
+        ("{nodes: 1, nodes: 2}", ["key 'nodes' stands there twice"]),
     ],
 )
 def test_wrong_files_are_one_line(text: str, parts: list[str], tmp_path: Path) -> None:

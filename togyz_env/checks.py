@@ -71,8 +71,11 @@ def check_implementation(
 
     Raises:
         ConformanceError: it disagrees with a fact, or fails; the message shows the first one, ``failures`` has them all.
-        ConfigError: an unknown end rule, or none.
+        ConfigError: an unknown end rule, or none; numbers of positions or games that are none.
     """
+    for name, number in (("perft_positions", perft_positions), ("games", games)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+            raise ConfigError(f"{name}: {shown(number)}; expected a whole number from 0")
     if not ends or any(end not in ENDS for end in ends):
         raise ConfigError(f"ends: {shown(ends)}; expected some of {', '.join(map(repr, ENDS))}")
     failures: list[Failure] = []
@@ -115,11 +118,11 @@ class _Examiner:
             raise wrong(f"{type(error).__name__}: {error}") from None
         try:
             text, legal, result = answer
-            holes = sorted(int(hole) for hole in legal)
+            holes = sorted(_whole(hole) for hole in legal)
             if result is not None:
                 winner, white, black = result
-                result = (winner if winner is None else int(winner), int(white), int(black))
-        except (TypeError, ValueError):
+                result = (winner if winner is None else _whole(winner), _whole(white), _whole(black))
+        except (TypeError, ValueError, OverflowError):
             raise wrong(shown(answer)) from None
         try:
             return Position.from_fen(text), holes, result
@@ -187,6 +190,14 @@ def _facts(examiner: _Examiner, ends: Sequence[str], perft_positions: int, games
         if game["end_rule"] in ends:
             result = (_WINNERS[game["winner"]], *game["score"])
             yield partial(examiner.game, f"game {number}", game["plies"], game["end_rule"], result)
+
+
+def _whole(value: Any) -> int:
+    """A whole number of any type, as text or as a float too; ValueError for 1.5, which ``int`` would cut off."""
+    number = int(value)
+    if not isinstance(value, str) and number != value:
+        raise ValueError(value)
+    return number
 
 
 def _call(fen: str, moves: list[int], end: str) -> str:

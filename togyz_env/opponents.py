@@ -92,8 +92,8 @@ def _is_path(text: str) -> bool:
 
 
 def agent_of(opponent: str | Path, ruleset: Ruleset) -> Opponent:
-    """Make the agent of a description or a checkpoint; a checkpoint's search assumes ``ruleset``."""
+    """Make the agent of a description or a checkpoint; its search assumes ``ruleset``, unless the description says otherwise."""
     if isinstance(opponent, Path) or _is_path(opponent):
         player = importlib.import_module("togyz_agents.players.alphazero").AlphaZeroAgent
         return cast(Opponent, player(Path(opponent), end=ruleset.end, max_plies=ruleset.max_plies))
-    return cast(Opponent, _registry().make_agent(opponent))
+    return cast(Opponent, _registry().make_agent(opponent, ruleset))

@@ -207,7 +207,7 @@ def make_player(opponent: object, ruleset: Ruleset, count: int) -> Player:
 
     Args:
         opponent: what ``opponent=`` takes, but no pool.
-        ruleset: a checkpoint's search assumes it.
+        ruleset: the searches of a description or a checkpoint assume it.
         count: number of games at once.
 
     Raises:

@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from togyz_env.errors import ConfigError
-from togyz_env.position import Position
+from togyz_env.position import Position, Ruleset
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,6 @@ class BatchAgent(Protocol):
         """Release what the agent holds (processes, threads); it is not used afterwards."""
 
 
-@runtime_checkable
-class Analyst(Protocol):
-    """A player that also says what it thinks of a position: its ``analyse`` returns an object with a ``value``."""
-
-    def analyse(self, position: Position, clock: Clock | None = None) -> Any:
-        """Return a result whose ``value`` is the expected result for the side to move: 1 a win, -1 a loss."""
-
-
 def agent_name(agent: object) -> str:
     """Return the agent's ``name``, or that of its class."""
     return str(getattr(agent, "name", None) or type(agent).__name__)
@@ -154,8 +146,13 @@ def agent_help() -> str:
     return "\n".join(blocks)
 
 
-def make_agent(description: str) -> Agent:
+def make_agent(description: str, ruleset: Ruleset | None = None) -> Agent:
     """Make the player that ``name:key=value,...`` describes.
+
+    Args:
+        description: the player.
+        ruleset: of the games to play: a player with the parameters ``end`` and ``max_plies`` assumes it, unless the description
+            sets them.
 
     Raises:
         ConfigError: unknown name, unknown, missing or doubled parameter, or a value of the wrong type; the message lists what
@@ -174,6 +171,8 @@ def make_agent(description: str) -> Agent:
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and key not in values:
             raise ConfigError(f"agent {description!r}: parameter {key!r} is missing; {_listing(name, parameters)}")
+    if ruleset is not None and {"end", "max_plies"} <= parameters.keys():
+        values = {"end": ruleset.end, "max_plies": ruleset.max_plies} | values
     return factory(**values)
 
 

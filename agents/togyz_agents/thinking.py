@@ -1,14 +1,17 @@
-"""What a searching player can tell while it thinks: the common form of its findings, for protocols, pages and scripts.
+"""What a searching player can tell: the common form of its findings, for protocols, pages, tournaments and scripts.
 
-An agent that has ``think`` and ``stop`` is a ``Thinker``; any other agent can still be asked for its move alone.
+An agent that has ``think`` and ``stop`` is a ``Thinker``: it tells of its best moves while it searches, and plays as in ``select``.
+One that has ``analyse`` is an ``Analyst``: it values any position, also where there is but one move, which ``think`` plays unseen.
+Any other agent can still be asked for its move alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from togyz_agents.agent import Clock
 from togyz_env.position import Position, Ruleset
 
 WIN_SCORE = 30_000
@@ -72,6 +75,14 @@ class Thought:
 
 
 Report = Callable[[Thought], None]
+
+
+@runtime_checkable
+class Analyst(Protocol):
+    """An agent that values positions within its own limits: the judge of openings and of won games."""
+
+    def analyse(self, position: Position, clock: Clock | None = None) -> Any:
+        """Return a result whose ``value`` is the expected result for the side to move: 1 a win, -1 a loss."""
 
 
 @runtime_checkable

@@ -30,9 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Plain:
-    """A player that only names its move: it thinks without reports and cannot be stopped."""
+    """A player that only names its move: it thinks without reports and cannot be stopped.
 
-    ruleset = Ruleset()
+    It knows no rule about the end of a game: while there is a move, whoever asks for one gets it.
+    """
+
+    ruleset = Ruleset(end="playout", max_plies=sys.maxsize)
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from togyz_agents.agent import Clock
 from togyz_agents.engine.process import EngineProcess
 from togyz_agents.engine.protocol import write_go, write_position
 from togyz_agents.thinking import Limits
+from togyz_agents.yaml_file import read_yaml
 from togyz_env.errors import ConfigError, EngineError, IllegalMoveError, NotationError
 from togyz_env.notation import parse_move, shown
 from togyz_env.position import Position
@@ -194,10 +193,7 @@ _PARAMETERS = ("command", "file", "depth", "nodes", "movetime", "options", "time
 
 def _read_file(path: Path) -> dict[str, Any]:
     """The parameters in a YAML file."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"uci: {str(path)!r} cannot be read: {' '.join(str(error).split())}") from None
+    content = read_yaml(path, "uci")
     if not isinstance(content, dict):
         raise ConfigError(f"uci: {str(path)!r} holds {shown(content)}; expected keys and values")
     known = [key for key in _PARAMETERS if key != "file"]

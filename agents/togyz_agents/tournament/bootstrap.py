@@ -7,7 +7,7 @@ Source: B. Efron, R. J. Tibshirani, "An introduction to the bootstrap", 1993.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from togyz_env.errors import ConfigError
 
 Game = tuple[int, int, float]
 """White, black, and white's points."""
+Pair = tuple[Game, ...]
+"""The games from one opening, sorted."""
 
 
 def pair_bootstrap(
@@ -51,14 +53,36 @@ def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed
     if len(results.points) == 0:
         raise ConfigError("interval: there are no games to take it from")
     rng = np.random.default_rng(seed)
-    fit = fit_results(results, prior)
+    fit, meetings = fit_results(results, prior), _by_meeting(results)
+
+    def draw(worth: Callable[[Pair], float]) -> Ratings:
+        return fit_weighted(*_resample(results.players, meetings, fit, worth, samples, rng), prior)
+
+    drawn = draw(_first_score)
+    if all(len({_white_score(pair) for pair in pairs}) == 1 for pairs in meetings.values()):
+        # Pairs that differ, but not in what white got, know nothing about the first move either.
+        return Ratings(drawn.elo, draw(_white_score).advantage)
+    return drawn
+
+
+def _resample(
+    players: int,
+    meetings: dict[tuple[int, int], list[Pair]],
+    fit: Ratings,
+    worth: Callable[[Pair], float],
+    samples: int,
+    rng: np.random.Generator,
+) -> tuple[Results, np.ndarray]:
+    """Return games and ``float64[samples, G]``, how often each stands in each sample.
+
+    Where the pairs of two players are all worth the same, their games are drawn from ``fit`` instead.
+    """
     games: list[Game] = []
     weights: list[np.ndarray] = []
-    for (low, high), pairs in sorted(_by_meeting(results).items()):
+    for (low, high), pairs in sorted(meetings.items()):
         kinds = Counter(pairs)
         total = sum(kinds.values())
-        scores = {sum(p if white == low else 1.0 - p for white, _, p in kind) / len(kind) for kind in kinds}
-        if len(scores) > 1:
+        if len({worth(kind) for kind in kinds}) > 1:
             # Pairs with the same results are the same: a draw of pairs is a multinomial draw of their kinds.
             drawn = rng.multinomial(total, [count / total for count in kinds.values()], size=samples)
             for kind, times in zip(kinds, drawn.T):
@@ -72,17 +96,27 @@ def bootstrap(results: Results, *, prior: float = 0.5, samples: int = 1000, seed
             games += [(white, black, 1.0), (white, black, 0.0)]
             weights += [wins, count - wins]
     columns = [np.array(column) for column in zip(*games)]
-    drawn_games = Results(results.players, columns[0], columns[1], columns[2], np.zeros(len(games), np.int64))
-    return fit_weighted(drawn_games, np.array(weights, np.float64).T, prior)
+    drawn_games = Results(players, columns[0], columns[1], columns[2], np.zeros(len(games), np.int64))
+    return drawn_games, np.array(weights, np.float64).T
 
 
-def _by_meeting(results: Results) -> dict[tuple[int, int], list[tuple[Game, ...]]]:
+def _first_score(pair: Pair) -> float:
+    """The mean score of the player with the lower number."""
+    return sum(points if white < black else 1.0 - points for white, black, points in pair) / len(pair)
+
+
+def _white_score(pair: Pair) -> float:
+    """The mean score of white."""
+    return sum(points for _, _, points in pair) / len(pair)
+
+
+def _by_meeting(results: Results) -> dict[tuple[int, int], list[Pair]]:
     """The pairs of any two players, each as its sorted games; the lower number stands first."""
     pairs: dict[tuple[int, int, int], list[Game]] = {}
     columns = (results.white, results.black, results.points, results.pair)
     for white, black, points, pair in zip(*(column.tolist() for column in columns)):
         pairs.setdefault((min(white, black), max(white, black), pair), []).append((white, black, points))
-    meetings: dict[tuple[int, int], list[tuple[Game, ...]]] = {}
+    meetings: dict[tuple[int, int], list[Pair]] = {}
     for (low, high, _), played in pairs.items():
         meetings.setdefault((low, high), []).append(tuple(sorted(played)))
     return meetings

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from togyz_agents.agent import Agent, Analyst, Clock, make_agent
+from togyz_agents.agent import Agent, Clock, make_agent
+from togyz_agents.thinking import Analyst
 from togyz_agents.tournament.record import ADJUDICATION, FORFEIT, JUDGE, TIME, ClockRule, GameRecord, GameRules, GameTask, Verdict
 from togyz_env.errors import ConfigError, IllegalMoveError
-from togyz_env.position import Outcome, Position
+from togyz_env.position import Outcome, Position, Ruleset
 from togyz_env.rules import BLACK, WHITE
 
 MOST_AGENTS = 8
@@ -26,9 +27,10 @@ class GameStopped(Exception):
 class Players:
     """Players of one process by name, made when first needed and kept for later games, ``MOST_AGENTS`` at most."""
 
-    def __init__(self, descriptions: Mapping[str, str]) -> None:
-        """Keep the descriptions; make nothing."""
+    def __init__(self, descriptions: Mapping[str, str], ruleset: Ruleset | None = None) -> None:
+        """Keep the descriptions, and the rules that their searches assume; make nothing."""
         self._descriptions = descriptions
+        self._ruleset = ruleset
         self._agents: dict[str, Agent] = {}
 
     def get(self, name: str) -> Agent:
@@ -37,7 +39,7 @@ class Players:
         if agent is None:
             while len(self._agents) >= MOST_AGENTS:
                 self.drop(next(iter(self._agents)))
-            agent = make_agent(self._descriptions[name])
+            agent = make_agent(self._descriptions[name], self._ruleset)
         self._agents[name] = agent  # the latest used stands last
         return agent
 

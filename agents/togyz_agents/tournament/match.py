@@ -134,7 +134,7 @@ def play_match(
         seed: of the random openings and of each game's ``new_game``.
         opening_plies: fewest and most plies of the random openings.
         openings: play these instead of random ones; ``pairs`` of them.
-        ruleset: when a game ends; at its ply limit a game is a draw.
+        ruleset: when a game ends; at its ply limit a game is a draw. Players that are described here assume it.
         games_at_once: most games in progress; 256 between batch agents by default, 16 where the other player needs an instance for
             each. Without a ``BatchAgent``, or with only one instance of another agent, it is always one.
         on_game: called with each game when it ends, in order of ending.
@@ -157,8 +157,8 @@ def play_match(
     ]
     seats: list[_Seat] = []
     try:
-        seats.append(_Seat(first))
-        seats.append(_Seat(second))
+        seats.append(_Seat(first, ruleset))
+        seats.append(_Seat(second, ruleset))
         if not any(seat.is_batch for seat in seats) or any(seat.is_single for seat in seats):
             games_at_once = 1
         elif games_at_once is None:
@@ -202,7 +202,7 @@ class _Game:
 class _Seat:
     """One side of the match: a batch agent for all games, or an agent for each slot of games in progress."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: Player, ruleset: Ruleset) -> None:
         self._made: list[Agent | BatchAgent] = []
         self._make: Callable[[], Agent | BatchAgent] | None = None
         self._slots: dict[int, Agent] = {}
@@ -212,7 +212,7 @@ class _Seat:
         else:
             if not isinstance(player, str) and not callable(player):
                 raise ConfigError(f"match: {player!r} is no agent, no agent's description and no function that makes one")
-            self._make = partial(make_agent, player) if isinstance(player, str) else player
+            self._make = partial(make_agent, player, ruleset) if isinstance(player, str) else player
             agent = self._make()
             if not isinstance(agent, (Agent, BatchAgent)):
                 raise ConfigError(f"match: {player!r} made {agent!r}, which is no agent")

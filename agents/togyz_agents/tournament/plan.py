@@ -20,12 +20,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from togyz_agents.agent import Agent, Analyst, agent_files, make_agent
+from togyz_agents.agent import Agent, agent_files, make_agent
+from togyz_agents.thinking import Analyst
 from togyz_agents.tournament.game import Players
 from togyz_agents.tournament.openings import LONGEST_OPENING, Opening, opening_stream, read_openings
 from togyz_agents.tournament.record import ClockRule, GameRules, GameTask, Key, Verdict
+from togyz_agents.yaml_file import read_yaml
 from togyz_env.errors import ConfigError, TogyzError
 from togyz_env.notation import shown
 from togyz_env.position import Position, Ruleset
@@ -73,7 +73,7 @@ class TournamentPlan:
     openings: OpeningPlan = field(default_factory=OpeningPlan)
     """Where the openings come from."""
     rules: Ruleset = field(default_factory=Ruleset)
-    """When a game ends. A player whose search assumes other rules must be told in its description."""
+    """When a game ends. Searches assume it, unless a player's description says otherwise."""
     clock: ClockRule | None = None
     """Time beside the limits in the players' descriptions; games with time limits are not repeatable."""
     adjudication: Verdict | None = None
@@ -141,7 +141,7 @@ class TournamentPlan:
         Raises:
             ConfigError: the openings run out.
         """
-        keep = None if self.openings.file is not None else balance(self.openings)
+        keep = None if self.openings.file is not None else balance(self.openings, self.rules)
         books = {pairing: _Book(self, pairing, keep) for pairing in self.pairings()}
         for key in self.game_keys():
             if key not in done:
@@ -177,7 +177,7 @@ class TournamentPlan:
     def check_players(self) -> None:
         """Make and close every player once: a wrong description shows now, not in the middle; TogyzError says what is wrong."""
         for name, text in self.players.items():
-            players = Players({name: text})
+            players = Players({name: text}, self.rules)
             try:
                 players.get(name)
             except TogyzError:
@@ -191,7 +191,7 @@ class TournamentPlan:
         judges["openings.judge"] = self.openings.judge if self.openings.file is None else None
         for key, judge in judges.items():
             if judge is not None:
-                _analyst(judge, key)[0].close()
+                _analyst(judge, key, self.rules)[0].close()
 
 
 def import_modules(modules: Sequence[str]) -> None:
@@ -203,8 +203,8 @@ def import_modules(modules: Sequence[str]) -> None:
             raise ConfigError(f"modules: cannot import {module!r} ({type(error).__name__}: {error})") from None
 
 
-def _analyst(description: str, key: str) -> tuple[Agent, Analyst]:
-    agent = make_agent(description)
+def _analyst(description: str, key: str, rules: Ruleset) -> tuple[Agent, Analyst]:
+    agent = make_agent(description, rules)
     if not isinstance(agent, Analyst):
         agent.close()
         raise ConfigError(f"{key}: {description!r} cannot analyse; expected a player with a search, such as alphabeta:depth=6")
@@ -235,11 +235,11 @@ class _Book:
         return self._openings[pair]
 
 
-def balance(openings: OpeningPlan) -> Callable[[Position], bool] | None:
+def balance(openings: OpeningPlan, rules: Ruleset) -> Callable[[Position], bool] | None:
     """Return what tells the positions that the judge does not call decided; None without a judge."""
     if openings.judge is None:
         return None
-    agent, analyst = _analyst(openings.judge, "openings.judge")
+    agent, analyst = _analyst(openings.judge, "openings.judge", rules)
 
     def undecided(position: Position) -> bool:
         agent.new_game(0)  # so that a verdict does not depend on those before
@@ -260,10 +260,7 @@ def read_plan(path: Path) -> TournamentPlan:
     Raises:
         ConfigError: one line with the file, the key, what is wrong and what would be right.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"tournament: cannot read {str(path)!r} ({' '.join(str(error).split())})") from None
+    data = read_yaml(path, "tournament")
     try:
         plan = plan_from_dict(data)
     except ConfigError as error:

@@ -106,7 +106,7 @@ def _results(plan: TournamentPlan, tasks: Iterator[GameTask], processes: int) ->
     if plan.adjudication is not None:
         descriptions[JUDGE] = plan.adjudication.agent
     if processes == 1:
-        players = Players(descriptions)
+        players = Players(descriptions, plan.rules)
         try:
             for task in tasks:
                 yield play_game(task, players, plan.game_rules)
@@ -170,7 +170,7 @@ def _work(
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes with several threads each would stand in each other's way
     stopped = threading.Event()
     threading.Thread(target=_watch, args=(lifeline, stopped), daemon=True).start()
-    players = Players(descriptions)
+    players = Players(descriptions, rules.ruleset)
     try:
         import_modules(modules)
         while True:
