@@ -505,7 +505,7 @@ def test_a_damaged_network_is_an_error_and_stops_all_threads() -> None:
     configuration = config(selfplay={"workers": 2, "chunk": 10**9})
     network = Network(configuration.network)
     workers = Workers(configuration, network, np.random.SeedSequence(1).spawn(2))
-    one = workers._workers[1]
+    one = workers._threads[1].worker
     one.evaluator.load = lambda network: None  # type: ignore[attr-defined]  # this one keeps its good weights
     with torch.no_grad():
         network.output.bias[0] = float("nan")

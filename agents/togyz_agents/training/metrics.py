@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from togyz_agents.files import replace_file
+from togyz_agents.files import append_line, replace_file
 from togyz_env.errors import CheckpointError
 
 Scalars = dict[str, float]
@@ -56,8 +56,7 @@ class Metrics:
         """Record ``scalars`` (names like "loss/policy") of one iteration."""
         for name, value in scalars.items():
             self._board.add_scalar(name.replace(" ", "_"), value, iteration)
-        with open(self._file, "a") as file:
-            file.write(json.dumps({"iteration": iteration} | scalars) + "\n")
+        append_line(self._file, json.dumps({"iteration": iteration} | scalars))
 
     def __enter__(self) -> Metrics:
         """Return itself."""
