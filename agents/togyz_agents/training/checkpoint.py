@@ -100,7 +100,7 @@ def save(
         OSError: the disk takes no more, say; the checkpoints that were there are as before.
     """
     parent = run / "checkpoints"
-    parent.mkdir(parents=True, exist_ok=True)
+    parent.mkdir(exist_ok=True)  # not its parents: a run that was removed does not come back as half of one
     final = parent / f"{number:06d}"
     temporary = parent / f".{final.name}.tmp"
     payload = state | {

@@ -336,6 +336,8 @@ def load(path: Path) -> Config:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; expected sections with keys") from None
     return from_dict(data, str(path))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from togyz_env.errors import ConfigError
 
 AUTO = "auto"
 """``--resume auto``: go on with the run if it is there, from its newest good checkpoint; else begin it."""
+
+
+log = logging.getLogger(__name__)
 
 
 def main(config_file: Path | None, resume: str | None, overrides: list[str]) -> None:
@@ -58,6 +62,7 @@ def main(config_file: Path | None, resume: str | None, overrides: list[str]) -> 
     console = Console()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     console.print(f"run {run}")
+    threading.excepthook = _one_line
     with Stop() as stop, Watch(console) as watch:
         progress = train(run, config, resume=how, watch=watch, stop=stop)
     if stop.asked():
@@ -81,6 +86,11 @@ def longer(config: Config) -> str:
     """The arguments that make a run twice as long."""
     limits = {name: getattr(config.run, name) for name in LIMITS}
     return " ".join(f"--run.{name} {2 * value}" for name, value in limits.items() if value is not None)
+
+
+def _one_line(error: threading.ExceptHookArgs) -> None:
+    """What a thread of a library (TensorBoard's writer) dies of, without its traceback."""
+    log.error("thread %s: %s", error.thread.name if error.thread else "?", " ".join(str(error.exc_value).split()))
 
 
 def _run_to_resume(config_file: Path | None, resume: str | None, overrides: list[str]) -> tuple[Path | None, Resume]:
