@@ -118,6 +118,10 @@ def learning_rate(config: LearnerConfig, step: int, progress: float) -> float:
     return config.lr * factor * min(1.0, (step + 1) / max(1, config.warmup_steps))
 
 
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
 class Learner:
     """Trains ``network`` in place and keeps the average of its weights.
 
@@ -248,7 +252,13 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` gave."""
+        """Restore what ``state_dict`` gave.
+
+        Raises:
+            ValueError: counters that cannot be; RuntimeError, KeyError, TypeError: another network, or something else.
+        """
+        if not (_count(state["step"]) and _count(state["warm from"]) and 0.0 <= float(state["owed"]) < 1.0):
+            raise ValueError(f"step {state['step']}, warm from {state['warm from']}, owed {state['owed']}")
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self._optimiser.load_state_dict(state["optimiser"])

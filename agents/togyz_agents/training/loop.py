@@ -67,6 +67,14 @@ class Progress:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
+    def check(self) -> None:
+        """Refuse totals that cannot be, with a ValueError."""
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            kind = float if f.name.endswith("seconds") else int
+            if type(value) is not kind or not 0 <= value < 2**62:
+                raise ValueError(f"progress {f.name} {value!r}")
+
     def share(self, config: Config) -> float:
         """Share of the run that is done, by the limit that is nearest."""
         run = config.run
@@ -135,6 +143,10 @@ def train(
         with _fits(run) if saved is not None else nullcontext():
             if saved is not None:
                 progress = Progress(**saved.state["progress"])
+                progress.check()
+                total, held = saved.state["replay total"], saved.state.get("replay held", 0)
+                if type(total) is not int or type(held) is not int or not 0 <= held <= total < 2**62:
+                    raise ValueError(f"a replay of {held} samples of {total}")
                 _check_network(at(checkpoint.load_config(run), progress.games), at(config, progress.games))
                 network = Network(at(config, progress.games).network)
             now = at(config, progress.games)
@@ -373,7 +385,7 @@ def _fits(run: Path) -> Iterator[None]:
         yield
     except TogyzError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         reason = textwrap.shorten(f"{type(error).__name__}: {error}", 250)
         raise CheckpointError(
             f"resume: the checkpoint in {str(run)!r} does not fit {checkpoint.CONFIG_FILE} ({reason}); start a new run"

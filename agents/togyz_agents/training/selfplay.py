@@ -494,9 +494,9 @@ class SelfPlayWorker:
         )
         if bad >= 0:
             raise unusable(state_of(self._tree.bytes[self._leaf_slot[bad]], self._leaf_node[bad]))
-        self.batches += 1
         evaluate = self.evaluator if leaves else _nothing
         self._logits, self._values = evaluate(self._leaf_state[:leaves])
+        self.batches += 1  # behind the network's first call, which may compile
         if filled:
             delivered.append(self._out[:filled].copy())
         return int(filled)
