@@ -247,6 +247,7 @@ def test_every_key_can_be_set_on_the_command_line_as_in_a_file() -> None:
         "search.root": "gumbel",
         "search.gumbel_actions": 3,
         "selfplay.precision": "float32",
+        "replay.store": "file",
         "learner.lr_drops": [[0.25, 0.5], [0.5, 0.125]],
     }
     data: dict[str, dict[str, Any]] = {}

@@ -37,7 +37,7 @@ from togyz_env.rules import HOLES
 
 FIXED = {  # what no stage can change: it decides the shape of what is in memory, or belongs to the run as a whole
     *("selfplay.workers", "selfplay.slots", "selfplay.precision", "selfplay.cache_places", "learner.batch", "replay.capacity"),
-    *("network.encoder", "network.blocks", "stages"),
+    *("network.encoder", "network.blocks", "stages", "replay.store", "selfplay.patience"),
 }
 FIXED_SECTIONS = ("run", "rules", "ladder", "final")
 
@@ -68,7 +68,7 @@ def changed(value: Any) -> Any:
         return value * 0.5 or 0.25
     if isinstance(value, int):
         return value + 1 if value != HOLES else value - 1
-    return {"puct": "gumbel", "auto": "float32"}.get(value, [[0.25, 0.5]])
+    return {"puct": "gumbel", "auto": "float32", "memory": "file"}.get(value, [[0.25, 0.5]])
 
 
 def is_fixed(key: str) -> bool:
@@ -377,9 +377,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Course:
         scalars_.append(scalars)
 
     class Watched(Workers):
-        def wait(self) -> list[Chunk]:
-            chunks.append(super().wait())
-            return chunks[-1]
+        def wait(self, *arguments: Any) -> list[Chunk] | None:
+            found = super().wait(*arguments)
+            assert found is not None
+            chunks.append(found)
+            return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("togyz_agents.training.loop.Workers", Watched)

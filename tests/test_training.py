@@ -663,7 +663,7 @@ def test_workers_play_with_the_average_of_the_iteration_before(tmp_path: Path) -
 def test_the_newest_checkpoints_are_kept_and_nothing_else_is_touched(copy: Path) -> None:
     folder = copy / "checkpoints"
     assert [path.name for path in checkpoint.checkpoints(copy)] == ["000003", "000004"]
-    for name in ("000003.bak", "notes", ".000004.tmp", "000009 copy"):
+    for name in ("000003.bak", "notes", ".mine.tmp", "000009 copy"):
         (folder / name).mkdir()
         (folder / name / "state.pt").write_text("mine")
     (folder / "000010").write_text("a file")
@@ -673,7 +673,7 @@ def test_the_newest_checkpoints_are_kept_and_nothing_else_is_touched(copy: Path)
     assert progress.iteration == 6
     assert [path.name for path in checkpoint.checkpoints(copy)] == ["000005", "000006"]
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        [".000004.tmp", "000003.bak", "000005", "000006", "000009 copy", "000010", "notes"]
+        [".mine.tmp", "000003.bak", "000005", "000006", "000009 copy", "000010", "notes"]
     )
 
 

@@ -15,6 +15,7 @@ from togyz_env.errors import (
     NotationError,
     PositionError,
     TogyzError,
+    TrainingError,
 )
 from togyz_env.game import Game
 from togyz_env.pool import OpponentPool
@@ -35,6 +36,7 @@ __all__ = [
     "PositionError",
     "Ruleset",
     "TogyzError",
+    "TrainingError",
     "__version__",
     "perft",
 ]

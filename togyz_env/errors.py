@@ -27,6 +27,10 @@ class CheckpointError(TogyzError):
     """A run directory or checkpoint file that is missing, foreign or damaged."""
 
 
+class TrainingError(TogyzError):
+    """A run that cannot go on: a loss that is no number, a self-play worker that died or hangs, a disk that takes no more."""
+
+
 class EngineError(TogyzError):
     """An external engine that crashed, hung, or said what it may not; it has lost the game that it was playing."""
 

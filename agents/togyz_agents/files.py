@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an OSError that does not say which file it is about (a full disk, say) the name ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append ``line`` and its end to a text file."""
+    with naming(path), open(path, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write ``data`` to a temporary name beside ``path``, flush it to disk, then rename it into place."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        with naming(path), open(temporary, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

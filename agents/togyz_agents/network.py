@@ -124,9 +124,14 @@ def widen(network: Network, width: int, seed: int) -> Network:
 
 def save_network(network: Network, path: Path, **metadata: str) -> None:
     """Write the weights as safetensors, atomically, with the configuration (and ``metadata``) inside the file."""
+    replace_file(path, network_bytes(network, **metadata))
+
+
+def network_bytes(network: Network, **metadata: str) -> bytes:
+    """The content of a file that ``save_network`` writes."""
     header = {"format": FORMAT, "network": json.dumps(asdict(network.config))} | metadata
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    replace_file(path, save(tensors, header))
+    return save(tensors, header)
 
 
 def load_network(path: Path, device: str = "cpu") -> Network:

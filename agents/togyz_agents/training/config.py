@@ -105,6 +105,8 @@ class SelfPlayConfig:
     """Evaluations remembered by each worker (50 bytes each); 0 for none."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the evaluator; auto measures for a second when the run starts."""
+    patience: float = 30.0
+    """Seconds that a worker may take for one batch (twenty times as long for its first); then it hangs, and the run stops."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot play."""
@@ -114,6 +116,7 @@ class SelfPlayConfig:
             _require(getattr(self, name) >= 0, f"selfplay.{name}", getattr(self, name), "0 or more")
         for name in ("full_share", "late_sampling"):
             _require(0 <= getattr(self, name) <= 1, f"selfplay.{name}", getattr(self, name), "between 0 and 1")
+        _require(self.patience > 0, "selfplay.patience", self.patience, "above 0")
         _require(self.temperature > 0, "selfplay.temperature", self.temperature, "above 0")
         fits = self.slots * max(self.simulations, self.fast_simulations) * BYTES_A_NODE <= LARGEST_TREES
         _require(fits, "selfplay.slots", self.slots, "a number that with selfplay.simulations makes trees of at most 1 TiB")
@@ -131,6 +134,8 @@ class ReplayConfig:
     """The window never holds fewer samples than this (or all there are)."""
     surprise: float = 0.0
     """Share of the samples' weight that follows the search's surprise over the network (KataGo 0.5)."""
+    store: Literal["memory", "file"] = "memory"
+    """Where the samples lie: in memory, saved whole with each checkpoint, or in files of the run, for more than memory holds."""
 
     def __post_init__(self) -> None:
         """Refuse an empty window."""
@@ -236,6 +241,8 @@ NOT_IN_STAGES = (
     "selfplay.cache_places",
     "learner.batch",
     "replay.capacity",
+    "replay.store",
+    "selfplay.patience",
 )
 
 
@@ -329,6 +336,8 @@ def load(path: Path) -> Config:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; expected sections with keys") from None
     return from_dict(data, str(path))
 
 

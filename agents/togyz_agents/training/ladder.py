@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from togyz_agents.files import append_line
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.players.alphazero import AlphaZeroAgent
 from togyz_agents.tournament.bootstrap import bootstrap, interval
@@ -75,8 +76,7 @@ class Ladder:
             scores[opponent] = result.score
             row = {"iteration": iteration, "first": name, "second": opponent, "pair scores": result.pair_scores.tolist()}
             self._results.append(row)
-            with open(self._file, "a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_line(self._file, json.dumps(row))
         return self._rate(name, scores)
 
     def _rate(self, name: str, scores: dict[str, float]) -> Rung:

@@ -18,7 +18,7 @@ from togyz_agents.network import MARGIN_SCALE, Network, widen
 from togyz_agents.training.config import LearnerConfig
 from togyz_agents.training.replay import Replay
 from togyz_agents.training.samples import POLICY_SCALE, VALUE_SCALE
-from togyz_env.errors import TogyzError
+from togyz_env.errors import TrainingError
 from togyz_env.observation import ENCODERS
 from togyz_env.rules import HOLES, TO_MOVE
 
@@ -118,6 +118,10 @@ def learning_rate(config: LearnerConfig, step: int, progress: float) -> float:
     return config.lr * factor * min(1.0, (step + 1) / max(1, config.warmup_steps))
 
 
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
 class Learner:
     """Trains ``network`` in place and keeps the average of its weights.
 
@@ -168,7 +172,7 @@ class Learner:
         """Do ``steps`` steps on samples from ``replay``; return the mean losses, gradient norm and learning rate.
 
         Raises:
-            TogyzError: when a loss or gradient is not finite; the average still holds the last good weights.
+            TrainingError: when a loss or gradient is not finite; the average still holds the last good weights.
         """
         self.network.train()
         sums: dict[str, Tensor] = {}
@@ -184,8 +188,8 @@ class Learner:
             self._optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self._config.clip)
-            if not torch.isfinite(norm):
-                raise TogyzError(
+            if not torch.isfinite(norm + loss):
+                raise TrainingError(
                     f"learner: loss {loss.item()} with gradient norm {norm.item()} at step {self.step}; lower learner.lr"
                 )
             self._optimiser.step()
@@ -216,6 +220,25 @@ class Learner:
         result = {name: float(value) for name, value in parts._asdict().items()}
         return result | {"calibration": float(sum(gaps) / len(samples))}
 
+    @torch.no_grad()
+    def check(self, samples: np.ndarray) -> None:
+        """Make sure that weights are good enough to be saved, by their losses on ``samples SAMPLE[N]``.
+
+        Raises:
+            TrainingError: a weight, a moment of the optimiser or a loss of the network or its average is not finite.
+        """
+        batch = make_batch(samples, self.network.config.encoder, self._config.outcome_share, self._device)
+        for name, network in (("network", self.network), ("average", self.average)):
+            parts, _ = losses(network, batch)
+            values = torch.stack([*parts, *(weight.sum() for weight in network.parameters())])
+            if not torch.isfinite(values).all():
+                raise TrainingError(
+                    f"learner: the {name} gives no finite loss after step {self.step} and is not saved; lower learner.lr"
+                )
+        moments = [value.sum() for state in self._optimiser.state.values() for value in state.values()]
+        if not all(torch.isfinite(value) for value in moments):
+            raise TrainingError(f"learner: the optimiser is not finite after step {self.step} and is not saved; lower learner.lr")
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that ``load_state_dict`` needs to go on exactly, in plain types."""
         return {
@@ -229,7 +252,13 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` gave."""
+        """Restore what ``state_dict`` gave.
+
+        Raises:
+            ValueError: counters that cannot be; RuntimeError, KeyError, TypeError: another network, or something else.
+        """
+        if not (_count(state["step"]) and _count(state["warm from"]) and 0.0 <= float(state["owed"]) < 1.0):
+            raise ValueError(f"step {state['step']}, warm from {state['warm from']}, owed {state['owed']}")
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self._optimiser.load_state_dict(state["optimiser"])

@@ -10,14 +10,17 @@ taken there (the learner, the replay, the games in progress, the weights the wor
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import logging
+import os
+import shutil
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,15 +28,18 @@ import torch
 from togyz_agents.evaluator import fastest_precision, one_torch_thread, usable_device
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.training import checkpoint
-from togyz_agents.training.checkpoint import FIRST_NETWORK
+from togyz_agents.training.checkpoint import FIRST_NETWORK, Saved
 from togyz_agents.training.config import LIMITS, Config, at, leaves
+from togyz_agents.training.equal_games import EqualGames
 from togyz_agents.training.ladder import Ladder
 from togyz_agents.training.learner import Learner
 from togyz_agents.training.metrics import Metrics, Scalars
 from togyz_agents.training.replay import Replay
-from togyz_agents.training.selfplay import Chunk
+from togyz_agents.training.samples import SAMPLE
+from togyz_agents.training.selfplay import Chunk, WorkerState
+from togyz_agents.training.stopping import Stop
 from togyz_agents.training.workers import Workers
-from togyz_env.errors import CheckpointError, ConfigError, TogyzError
+from togyz_env.errors import CheckpointError, ConfigError, TogyzError, TrainingError
 
 FIXED_ON_RESUME = ("network", "rules", "run.seed", "run.dir", "run.network", "selfplay.workers", "selfplay.slots")
 """Settings that a resumed run cannot change: its weights, games and random streams depend on them."""
@@ -61,6 +67,14 @@ class Progress:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
+    def check(self) -> None:
+        """Refuse totals that cannot be, with a ValueError."""
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            kind = float if f.name.endswith("seconds") else int
+            if type(value) is not kind or not 0 <= value < 2**62:
+                raise ValueError(f"progress {f.name} {value!r}")
+
     def share(self, config: Config) -> float:
         """Share of the run that is done, by the limit that is nearest."""
         run = config.run
@@ -81,60 +95,90 @@ Watcher = Callable[[Progress, float, Scalars], None]
 """Called after each iteration with the progress, its share of the run and the iteration's scalars."""
 
 
-def train(run: Path, config: Config, *, resume: bool = False, watch: Watcher = lambda *_: None) -> Progress:
+Resume = bool | int | Literal["good"]
+"""False: a new run. True: from the newest checkpoint; "good": from the newest one that is not damaged; a number: from that one."""
+
+
+def train(
+    run: Path, config: Config, *, resume: Resume = False, watch: Watcher = lambda *_: None, stop: Stop | None = None
+) -> Progress:
     """Train in directory ``run`` until the configured end; return the totals.
 
     Args:
-        run: created for a new run; with ``resume`` it must hold a checkpoint.
+        run: created for a new run; with ``resume`` it must hold one.
         config: of the run; on resume some settings must be the saved ones.
-        resume: go on from the newest checkpoint.
+        resume: go on from a checkpoint; a run that was killed before its first one begins again.
         watch: called after each iteration.
+        stop: when it is asked for, the run is saved as after its last whole iteration, and ends.
 
     Raises:
         ConfigError: no end is set, or a setting changed that cannot change on resume.
-        CheckpointError: ``run`` exists already (new run), or holds no usable checkpoint (resume).
+        CheckpointError: ``run`` exists already (new run), holds no usable checkpoint (resume) or is in use.
+        TrainingError: a loss that is no number, a worker that failed or hangs, a disk that takes no more: the run stops.
     """
     if all(getattr(config.run, name) is None for name in LIMITS):
         raise ConfigError(f"run: no end is set; give one of {', '.join(f'run.{name}' for name in LIMITS)}")
-    with one_torch_thread():
-        saved: Any = None
-        if resume:
-            _check_unchanged(checkpoint.load_config(run), config)
-            saved = checkpoint.load(run)
+    with one_torch_thread(), ExitStack() as stack:
+        saved: Saved | None = None
+        first: Network | None = None
+        if resume is not False:
+            old = checkpoint.load_config(run)
+            stack.enter_context(_alone(run))
+            _check_unchanged(old, config)
+            if resume is True and checkpoint.not_begun(run):
+                log.info("resume: %s was stopped before its first checkpoint and begins again", run)
+                first = load_network(run / FIRST_NETWORK)
+            else:
+                number = resume if type(resume) is int else None
+                saved = checkpoint.load(run, number, fall_back=resume == "good")
+            config = _keep_precision(old, config)
         elif run.exists():
             raise CheckpointError(f"run: {str(run)!r} exists already; give --resume {run} to go on, or another run.dir")
         usable_device(config.run.device)
         seeds = np.random.SeedSequence(config.run.seed).spawn(2 + config.selfplay.workers)
         torch.manual_seed(int(seeds[0].generate_state(1)[0]))
-        network = _first_network(config) if saved is None else Network(config.network)
+        network = first or (_first_network(config) if saved is None else Network(config.network))
         config = _resolve_precision(config, network)
         progress = Progress()
         with _fits(run) if saved is not None else nullcontext():
             if saved is not None:
-                state, states, contents = saved
-                progress = Progress(**state["progress"])
+                progress = Progress(**saved.state["progress"])
+                progress.check()
+                total, held = saved.state["replay total"], saved.state.get("replay held", 0)
+                if type(total) is not int or type(held) is not int or not 0 <= held <= total < 2**62:
+                    raise ValueError(f"a replay of {held} samples of {total}")
                 _check_network(at(checkpoint.load_config(run), progress.games), at(config, progress.games))
                 network = Network(at(config, progress.games).network)
             now = at(config, progress.games)
             learner = Learner(now.learner, network, seeds[1], config.run.device)
-            replay = Replay(now.replay)
+            replay = Replay(now.replay, run / checkpoint.REPLAY_FOLDER)
+            stack.callback(replay.close)
             playing = Network(now.network).eval()  # the weights that the workers use
             playing.load_state_dict(network.state_dict())
+            equal = EqualGames()
             if saved is not None:
-                learner.load_state_dict(state["learner"])
-                playing.load_state_dict(state["playing"])
-                replay.restore(contents, state["replay total"])
-            workers = Workers(now, playing, seeds[2:], states if saved is not None else None)
-        try:
-            if saved is None:
-                _make_directory(run)
-                save_network(network, run / FIRST_NETWORK, iteration="0")
+                learner.load_state_dict(saved.state["learner"])
+                playing.load_state_dict(saved.state["playing"])
+                replay.restore(saved.samples, saved.state["replay total"], saved.state.get("replay held"))
+                if "equal games" in saved.state:
+                    equal = EqualGames(saved.state["game keys"].numpy().view(np.uint64), saved.state["equal games"])
+            workers = Workers(now, playing, seeds[2:], saved.workers if saved is not None else None)
+        stack.callback(workers.close)
+        if resume is False:
+            _make_directory(run, config, network)
+            stack.enter_context(_alone(run))
+        else:
+            _log_changes(old, config)
+        with _stops_when_full(run):
+            if resume is not False:
+                checkpoint.clean(run)
+                checkpoint.set_aside(run, progress.iteration)
+                if saved is not None:
+                    checkpoint.refresh_network(saved)
             ladder = Ladder(run, config, progress.iteration)
             with Metrics(run, progress.iteration) as metrics:
                 checkpoint.save_config(run, config)
-                _iterate(run, config, workers, learner, replay, progress, playing, ladder, metrics, watch)
-        finally:
-            workers.close()
+                _iterate(run, config, workers, learner, replay, equal, progress, playing, ladder, metrics, watch, stop or Stop())
     return progress
 
 
@@ -144,21 +188,50 @@ def _iterate(
     workers: Workers,
     learner: Learner,
     replay: Replay,
+    equal: EqualGames,
     progress: Progress,
     playing: Network,
     ladder: Ladder,
     metrics: Metrics,
     watch: Watcher,
+    stop: Stop,
 ) -> None:
     started = time.perf_counter() - progress.seconds
     cpu_started = time.process_time() - progress.cpu_seconds
     if progress.share(config) >= 1.0:
         return
     now = at(config, progress.games)
+    saved = progress.iteration
+    samples = np.zeros(0, SAMPLE)
+    states: list[WorkerState] = []
+
+    def save() -> int:
+        """Save the run as it is after its last whole iteration."""
+        learner.check(samples[:TEST_SAMPLES])
+        state = {
+            "learner": learner.state_dict(),
+            "playing": playing.state_dict(),
+            "progress": dataclasses.asdict(progress),
+            "game keys": torch.from_numpy(equal.keys.view(np.int64).copy()),
+            "equal games": equal.count,
+        }
+        path = checkpoint.save(run, progress.iteration, state, states, replay, learner.average, config.run.keep)
+        log.info("checkpoint %s", path)
+        return progress.iteration
+
     workers.start(playing)
     while True:
         chunk_started = time.perf_counter()
-        chunks = workers.wait()
+        try:
+            chunks = workers.wait(stop.asked)
+        except TrainingError:  # of a worker; the learner and the games of the last hand-over are good
+            if saved != progress.iteration:
+                save()
+            raise
+        if chunks is None:
+            if saved != progress.iteration:
+                save()
+            return
         waited = time.perf_counter() - chunk_started
         states = workers.snapshot()
         samples = np.concatenate([chunk.samples for chunk in chunks])
@@ -168,6 +241,7 @@ def _iterate(
         progress.simulations += sum(chunk.counters["simulations"] for chunk in chunks)
         progress.seconds = time.perf_counter() - started
         progress.cpu_seconds = time.process_time() - cpu_started
+        equal.add(np.concatenate([chunk.keys for chunk in chunks]))
         share = progress.share(config)
         last = share >= 1.0
         if (stage := at(config, progress.games)) != now:
@@ -205,19 +279,14 @@ def _iterate(
             "progress/samples": progress.samples,
             "progress/games": progress.games,
             "progress/simulations": progress.simulations,
+            "progress/equal games": equal.count,
             "progress/minutes": progress.seconds / 60,
             "progress/cpu minutes": progress.cpu_seconds / 60,
         }
         metrics.write(progress.iteration, scalars)
         watch(progress, share, scalars)
         if last or progress.iteration % config.run.checkpoint_every == 0:
-            state = {
-                "learner": learner.state_dict(),
-                "playing": playing.state_dict(),
-                "progress": dataclasses.asdict(progress),
-            }
-            path = checkpoint.save(run, progress.iteration, state, states, replay, learner.average, config.run.keep)
-            log.info("checkpoint %s", path)
+            saved = save()
         if last:
             return
 
@@ -251,6 +320,13 @@ def _resolve_precision(config: Config, network: Network) -> Config:
     return dataclasses.replace(config, selfplay=dataclasses.replace(config.selfplay, precision=precision))
 
 
+def _keep_precision(old: Config, new: Config) -> Config:
+    """On resume "auto" means what it was found to mean when the run began."""
+    if new.selfplay.precision != "auto" or new.run.device != old.run.device:
+        return new
+    return dataclasses.replace(new, selfplay=dataclasses.replace(new.selfplay, precision=old.selfplay.precision))
+
+
 def _check_network(old: Config, new: Config) -> None:
     if old.network != new.network:
         raise ConfigError(
@@ -265,6 +341,43 @@ def _check_unchanged(old: Config, new: Config) -> None:
             raise ConfigError(f"resume: {key} was {before!r} and cannot become {after[key]!r}")
 
 
+def _log_changes(old: Config, new: Config) -> None:
+    after = leaves(new)
+    for key, before in leaves(old).items():
+        if before != after[key]:
+            log.info("resume: %s was %r and is now %r", key, before, after[key])
+
+
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """Hold ``run`` for this process; the system lets it go when the process ends, however it ends."""
+    descriptor = os.open(run, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CheckpointError(f"run: {str(run)!r} is in use by another process; expected a run that has stopped") from None
+        except OSError as error:  # a file system without locks
+            log.warning("run: %s cannot be locked (%s); see to it that one process at a time uses it", run, error.strerror)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _stops_when_full(run: Path) -> Iterator[None]:
+    """Say in one line which file could not be written and what is left to go on from."""
+    try:
+        yield
+    except OSError as error:
+        found = checkpoint.checkpoints(run)
+        left = f"its last checkpoint is {str(found[-1])!r}" if found else "it has no checkpoint yet"
+        raise TrainingError(
+            f"run: cannot write {str(error.filename or run)!r} ({error.strerror or error}); the run stops, {left}; "
+            f"put that right, then give --resume {run}"
+        ) from error
+
+
 @contextmanager
 def _fits(run: Path) -> Iterator[None]:
     """Turn what a checkpoint of another shape causes into a CheckpointError."""
@@ -272,15 +385,23 @@ def _fits(run: Path) -> Iterator[None]:
         yield
     except TogyzError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         reason = textwrap.shorten(f"{type(error).__name__}: {error}", 250)
         raise CheckpointError(
             f"resume: the checkpoint in {str(run)!r} does not fit {checkpoint.CONFIG_FILE} ({reason}); start a new run"
         ) from None
 
 
-def _make_directory(run: Path) -> None:
+def _make_directory(run: Path, config: Config, network: Network) -> None:
+    """Create ``run`` with its configuration and first network, whole or not at all."""
+    temporary = run.with_name(f".{run.name}.tmp")
     try:
-        run.mkdir(parents=True)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        save_network(network, temporary / FIRST_NETWORK, iteration="0")
+        checkpoint.save_config(temporary, config)
+        os.rename(temporary, run)
     except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise ConfigError(f"run.dir: cannot create {str(run)!r} ({error.strerror})") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from togyz_agents.files import replace_file
+from togyz_agents.files import append_line, naming, replace_file
 from togyz_env.errors import CheckpointError
 
 Scalars = dict[str, float]
@@ -50,14 +50,15 @@ class Metrics:
 
         self._file = run / "metrics.jsonl"
         drop_later(self._file, iteration)
+        with naming(self._file), open(self._file, "a"):  # an error here is ours to tell; TensorBoard's are a thread's
+            pass
         self._board = SummaryWriter(str(run / "tensorboard"), purge_step=iteration + 1)
 
     def write(self, iteration: int, scalars: Scalars) -> None:
         """Record ``scalars`` (names like "loss/policy") of one iteration."""
+        append_line(self._file, json.dumps({"iteration": iteration} | scalars))
         for name, value in scalars.items():
             self._board.add_scalar(name.replace(" ", "_"), value, iteration)
-        with open(self._file, "a") as file:
-            file.write(json.dumps({"iteration": iteration} | scalars) + "\n")
 
     def __enter__(self) -> Metrics:
         """Return itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from togyz_env.rules import HOLES, STATE_SIZE
+from togyz_env.rules import HOLES, RING, STATE_SIZE, STONES, TO_MOVE
 
 SAMPLE = np.dtype(
     [
@@ -21,3 +21,12 @@ SAMPLE = np.dtype(
 POLICY_SCALE = 65535
 VALUE_SCALE = 32767
 SURPRISE_SCALE = 64
+
+
+def sound_states(states: np.ndarray) -> np.ndarray:
+    """``bool[N]``: rows of ``states uint8[N, 23]`` whose stones add up and whose tuzdyks and side to move exist.
+
+    Compiled kernels do not check their indices, so a row that comes from a file must pass here first.
+    """
+    stones = states[:, : RING + 2].sum(axis=1, dtype=np.int64)
+    return np.asarray((stones == STONES) & (states[:, RING + 2 : TO_MOVE] <= HOLES).all(axis=1) & (states[:, TO_MOVE] <= 1))

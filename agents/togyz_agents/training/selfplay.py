@@ -44,7 +44,7 @@ from togyz_agents.search.tree import (
 )
 from togyz_agents.search.tree import backup as backup_
 from togyz_agents.training.config import Config
-from togyz_agents.training.samples import POLICY_SCALE, SAMPLE, SURPRISE_SCALE, VALUE_SCALE
+from togyz_agents.training.samples import POLICY_SCALE, SAMPLE, SURPRISE_SCALE, VALUE_SCALE, sound_states
 from togyz_env.batch import random_action
 from togyz_env.errors import CheckpointError
 from togyz_env.rng import below, new_streams, uniform
@@ -53,6 +53,11 @@ from togyz_env.rules import BLACK, HOLES, ONGOING, STATE_SIZE, TO_MOVE, end_reas
 # Counters of a worker, ``int64[len(COUNTERS)]``.
 COUNTERS = ("games", "plies", "white wins", "draws", "black wins", "ply limits", "simulations", "evaluations", "searches", "proven")
 GAMES, PLIES, WHITE_WINS, DRAWS, BLACK_WINS, PLY_LIMITS, SIMULATIONS, EVALUATIONS, SEARCHES, PROVEN = range(len(COUNTERS))
+
+
+# FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo)
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
 
 
 class PlayParams(NamedTuple):
@@ -199,8 +204,12 @@ def finish_search(
 
 
 @kernel
-def emit(games: Games, g: int, margin: int, cut: bool, out: np.ndarray, filled: int, counters: np.ndarray) -> int:
-    """Append slot ``g``'s finished game to ``out SAMPLE[C]`` behind ``filled`` rows; return the new number of rows."""
+def emit(games: Games, g: int, margin: int, cut: bool, out: np.ndarray, filled: int, keys: np.ndarray, counters: np.ndarray) -> int:
+    """Append slot ``g``'s finished game to ``out SAMPLE[C]`` behind ``filled`` rows; return the new number of rows.
+
+    ``keys uint64[K]`` gets a hash of the game's positions and moves at place ``counters[GAMES] % K``.
+    """
+    key = _FNV_OFFSET
     winner_margin = 0 if cut else margin
     for i in range(games.recorded[g]):
         sample = games.sample[g, i]
@@ -208,6 +217,10 @@ def emit(games: Games, g: int, margin: int, cut: bool, out: np.ndarray, filled: 
         sample.margin = sign * margin
         sample.outcome = sign * ((winner_margin > 0) - (winner_margin < 0))
         out[filled + i] = sample
+        for j in range(STATE_SIZE):
+            key = (key ^ np.uint64(sample.state[j])) * _FNV_PRIME
+        key = (key ^ np.uint64(sample.action)) * _FNV_PRIME
+    keys[counters[GAMES] % len(keys)] = key
     counters[GAMES] += 1
     counters[PLIES] += games.ply[g]
     counters[WHITE_WINS] += winner_margin > 0
@@ -232,6 +245,7 @@ def advance(
     leaf_node: np.ndarray,
     leaf_state: np.ndarray,
     out: np.ndarray,
+    keys: np.ndarray,
     counters: np.ndarray,
 ) -> tuple[int, int, int]:
     """Run every slot on until it needs the network: its leaf is settled, searches end, moves are played, games end and begin.
@@ -288,7 +302,7 @@ def advance(
             kept = False
             if reason != ONGOING or games.ply[g] >= params.max_plies:
                 margin = final_margin(state, reason)
-                filled = emit(games, g, margin, reason == ONGOING, out, filled, counters)
+                filled = emit(games, g, margin, reason == ONGOING, out, filled, keys, counters)
                 new_game(games, g, play_params, params.playout)
             elif play_params.tree_reuse:
                 kept = keep_subtree(ints, action, remap)
@@ -326,9 +340,16 @@ class WorkerState:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a worker delivers: whole games, ``samples SAMPLE[N]`` in order, and its counters since the last chunk."""
+    """What a worker delivers: whole games.
+
+    Attributes:
+        samples: ``SAMPLE[N]``, in order.
+        keys: ``uint64[games]``, a hash of the positions and moves of each game.
+        counters: since the last chunk.
+    """
 
     samples: np.ndarray
+    keys: np.ndarray
     counters: dict[str, int]
 
 
@@ -349,6 +370,10 @@ class SelfPlayWorker:
         evaluator: its own; workers share nothing.
         seed: of this worker's random streams, one for each slot.
         state: go on from here instead of from new games.
+
+    Attributes:
+        evaluator: of positions; can be replaced between two chunks.
+        batches: steps so far: a sign of life.
     """
 
     def __init__(
@@ -363,10 +388,12 @@ class SelfPlayWorker:
         self.configure(config)
         self._counters = np.zeros(len(COUNTERS), np.int64)
         self._stopped = False
+        self.batches = 0
         self._leaf_slot = np.empty(slots, np.int64)
         self._leaf_node = np.empty(slots, np.int64)
         self._leaf_state = np.empty((slots, STATE_SIZE), np.uint8)
         self._out = np.zeros(max(65536, 2 * config.rules.max_plies), SAMPLE)
+        self._keys = np.zeros(len(self._out), np.uint64)  # every game has a sample
         self._games = Games(
             state=np.zeros((slots, STATE_SIZE), np.uint8),
             ply=np.zeros(slots, np.int32),
@@ -411,12 +438,15 @@ class SelfPlayWorker:
         """
         self.begin()
         delivered: list[np.ndarray] = []
+        keys: list[np.ndarray] = []
         missing = samples
         while missing > 0:
+            games = int(self._counters[GAMES])
             missing -= self._step(delivered)
+            keys.append(self._keys[np.arange(games, self._counters[GAMES]) % len(self._keys)])
             if self._stopped:
                 raise Stopped
-        return Chunk(np.concatenate(delivered), dict(zip(COUNTERS, self._counters.tolist())))
+        return Chunk(np.concatenate(delivered), np.concatenate(keys), dict(zip(COUNTERS, self._counters.tolist())))
 
     def begin(self) -> None:
         """Drop the searches in progress and what the cache remembers, and search every game's position afresh."""
@@ -459,12 +489,14 @@ class SelfPlayWorker:
             self._leaf_node,
             self._leaf_state,
             self._out,
+            self._keys,
             self._counters,
         )
         if bad >= 0:
             raise unusable(state_of(self._tree.bytes[self._leaf_slot[bad]], self._leaf_node[bad]))
         evaluate = self.evaluator if leaves else _nothing
         self._logits, self._values = evaluate(self._leaf_state[:leaves])
+        self.batches += 1  # behind the network's first call, which may compile
         if filled:
             delivered.append(self._out[:filled].copy())
         return int(filled)
@@ -483,9 +515,25 @@ class SelfPlayWorker:
         games = self._games
         if len(state.ply) != len(games.ply):
             raise CheckpointError(f"self-play: {len(state.ply)} games in progress do not fit into {len(games.ply)} slots")
+        _check_games(state, games.sample.shape[1])
         games.state[:] = state.state
         games.ply[:] = state.ply
         games.recorded[:] = state.count
         games.stream[:] = state.stream
         for g, rows in enumerate(np.split(state.samples, np.cumsum(state.count)[:-1])):
             games.sample[g, : len(rows)] = rows
+
+
+def _check_games(state: WorkerState, max_plies: int) -> None:
+    """Refuse games that cannot be: compiled kernels do not check their indices."""
+    sound = (
+        all(len(array) == len(state.ply) for array in (state.state, state.count, state.stream))
+        and (state.count >= 0).all()
+        and (state.count <= state.ply).all()
+        and (state.ply < max_plies).all()
+        and state.count.sum(dtype=np.int64) == len(state.samples)
+        and sound_states(state.state).all()
+        and sound_states(state.samples["state"]).all()
+    )
+    if not sound:
+        raise CheckpointError(f"self-play: the saved games cannot be games of at most {max_plies} plies (rules.max_plies)")

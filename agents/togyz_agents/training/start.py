@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,31 +20,56 @@ from togyz_agents.tournament.openings import LONGEST_OPENING
 from togyz_agents.training import checkpoint
 from togyz_agents.training import config as config_
 from togyz_agents.training.config import LIMITS, Config
-from togyz_agents.training.loop import Progress, train
+from togyz_agents.training.loop import Progress, Resume, train
 from togyz_agents.training.metrics import Scalars
+from togyz_agents.training.stopping import Stop
 from togyz_env.errors import ConfigError
 
+AUTO = "auto"
+"""``--resume auto``: go on with the run if it is there, from its newest good checkpoint; else begin it."""
 
-def main(config_file: Path | None, resume: Path | None, overrides: list[str]) -> None:
-    """Start or resume a run, then play and print its final matches."""
-    if config_file is not None and resume is not None:
+
+log = logging.getLogger(__name__)
+
+
+def main(config_file: Path | None, resume: str | None, overrides: list[str]) -> None:
+    """Start or resume a run, then play and print its final matches.
+
+    Args:
+        config_file: base of the configuration; a resumed run keeps its own.
+        resume: a run directory, a checkpoint in it (RUN/checkpoints/000040), or "auto".
+        overrides: further arguments, ``--key value``.
+
+    Exits with status 130 or 143 when the run was stopped by Ctrl-C or SIGTERM.
+    """
+    if config_file is not None and resume not in (None, AUTO):
         raise ConfigError("command line: --config and --resume exclude each other; a run keeps its configuration")
-    if resume is not None:
-        base = checkpoint.load_config(resume)
+    run, how = _run_to_resume(config_file, resume, overrides)
+    if run is not None and config_file is None:
+        base = checkpoint.load_config(run)
     else:
         base = config_.load(config_file) if config_file else Config()
     config = config_.override(base, overrides)
+    if run is not None and resume == AUTO:  # the same command line begins a run and goes on with it, wherever it lies now
+        config = replace(config, run=replace(config.run, dir=checkpoint.load_config(run).run.dir))
     if (config.ladder.every or config.final.pairs) and config.rules.max_plies <= LONGEST_OPENING:
         raise ConfigError(
             f"rules.max_plies: {config.rules.max_plies} leaves no move after the {LONGEST_OPENING} random plies that open a "
             f"match; expected more, or ladder.every and final.pairs 0"
         )
-    run = resume or (Path(config.run.dir) if config.run.dir else _free_directory(config_file))
+    if run is None:
+        run = Path(config.run.dir) if config.run.dir else _directories(config_file)[1]
     console = Console()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     console.print(f"run {run}")
-    with Watch(console) as watch:
-        progress = train(run, config, resume=resume is not None, watch=watch)
+    threading.excepthook = _one_line
+    with Stop() as stop, Watch(console) as watch:
+        progress = train(run, config, resume=how, watch=watch, stop=stop)
+    if stop.asked():
+        saved = f"saved after iteration {progress.iteration}" if progress.iteration else "before its first iteration ended"
+        console.print(f"stopped by {stop.name}, {saved}")
+        console.print(f"go on       python scripts/train.py --resume {run}")
+        sys.exit(stop.status)
     console.print(
         f"trained {progress.seconds / 60:.1f} minutes: {progress.games:,} games, {progress.samples:,} positions, "
         f"{progress.simulations:,} simulations"
@@ -61,12 +88,35 @@ def longer(config: Config) -> str:
     return " ".join(f"--run.{name} {2 * value}" for name, value in limits.items() if value is not None)
 
 
-def _free_directory(config_file: Path | None) -> Path:
+def _one_line(error: threading.ExceptHookArgs) -> None:
+    """What a thread of a library (TensorBoard's writer) dies of, without its traceback."""
+    log.error("thread %s: %s", error.thread.name if error.thread else "?", " ".join(str(error.exc_value).split()))
+
+
+def _run_to_resume(config_file: Path | None, resume: str | None, overrides: list[str]) -> tuple[Path | None, Resume]:
+    """The run to go on with, None for a new one, and from where in it."""
+    if resume is None:
+        return None, False
+    if resume == AUTO:
+        config = config_.override(config_.load(config_file) if config_file else Config(), overrides)
+        run = Path(config.run.dir) if config.run.dir else _directories(config_file)[0]
+        if run is None or not run.exists():
+            return None, False
+        return run, True if checkpoint.not_begun(run) else "good"
+    path = Path(resume)
+    if path.parent.name == "checkpoints" and path.name.isdecimal():
+        return path.parent.parent, int(path.name)
+    return path, True
+
+
+def _directories(config_file: Path | None) -> tuple[Path | None, Path]:
+    """The newest of the directories runs/NAME-N, if there is one, and the next free one."""
     name = config_file.stem if config_file else "run"
-    number = 1
+    newest, number = None, 1
     while (path := Path("runs") / f"{name}-{number}").exists():
+        newest = path
         number += 1
-    return path
+    return newest, path
 
 
 class Watch:
