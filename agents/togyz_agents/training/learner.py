@@ -251,6 +251,25 @@ class Learner:
             "owed": self._owed,
         }
 
+    def _moments(self, saved: dict[str, Any]) -> dict[str, Any]:
+        """The optimiser's state with the moments and learning rate of ``saved``, whose other settings are not ours to take over."""
+        state = self._optimiser.state_dict()
+        rate = saved["param_groups"][0]["lr"]
+        if type(rate) is not float or not 0.0 <= rate < float("inf"):
+            raise ValueError(f"optimiser: learning rate {rate!r}")
+        state["param_groups"][0]["lr"] = rate
+        parameters = list(self.network.parameters())
+        state["state"] = dict(saved["state"])
+        if state["state"] and state["state"].keys() != set(range(len(parameters))):
+            raise ValueError("optimiser: moments of other weights")
+        for i, moments in state["state"].items():
+            shapes = {"step": torch.Size(), "exp_avg": parameters[i].shape, "exp_avg_sq": parameters[i].shape}
+            if {name: value.shape for name, value in moments.items()} != shapes:
+                raise ValueError("optimiser: moments of another shape")
+            if not all(value.dtype == torch.float32 and torch.isfinite(value).all() for value in moments.values()):
+                raise ValueError("optimiser: moments that are no numbers")
+        return state
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what ``state_dict`` gave.
 
@@ -261,7 +280,7 @@ class Learner:
             raise ValueError(f"step {state['step']}, warm from {state['warm from']}, owed {state['owed']}")
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self._optimiser.load_state_dict(self._moments(state["optimiser"]))
         self._set_weight_decay()  # the optimiser's state brings the saved one, the configuration may have changed
         self._generator.bit_generator.state = state["generator"]
         self.step = state["step"]
