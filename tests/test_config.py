@@ -185,6 +185,7 @@ def test_messages_do_not_depend_on_the_terminal(columns: str, encoding: str, mon
     [
         (b"run: [", "not YAML"),
         (b"run: {seed: 1\nlearner", "not YAML"),
+        (b"run: {seed: 1, seed: 2}", "key 'seed' stands there twice"),
         (b"\tseed: 1", "not YAML"),
         (b"? [1]\n: 2", "not YAML"),
         (b"run: !!python/object/apply:os.system [ls]", "not YAML"),

@@ -35,5 +35,8 @@ def read_yaml(path: Path, what: str) -> Any:
     """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except RecursionError:
+        raise ConfigError(f"{what}: {str(path)!r} is nested too deeply; expected sections with keys") from None
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: no UTF-8, or a date that does not exist
-        raise ConfigError(f"{what}: cannot read {str(path)!r} ({' '.join(str(error).split())})") from None
+        reason = "not YAML: " if isinstance(error, yaml.YAMLError) else ""
+        raise ConfigError(f"{what}: cannot read {str(path)!r} ({reason}{' '.join(str(error).split())})") from None

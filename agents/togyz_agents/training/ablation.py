@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from togyz_agents.network import load_network
 from togyz_agents.players.alphazero import AlphaZeroAgent
 from togyz_agents.tournament.match import MatchResult, play_match
 from togyz_agents.training.checkpoint import NETWORK_FILE
 from togyz_agents.training.config import Config, override
+from togyz_agents.yaml_file import read_yaml
 from togyz_env.errors import ConfigError
 
 TRAIN = Path(__file__).parents[3] / "scripts" / "train.py"
@@ -56,10 +55,7 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read a plan; ConfigError names what is wrong with it, or with one of its variants: none is found out after an hour."""
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"ablation: cannot read {str(path)!r} ({' '.join(str(error).split())})") from None
+    data = read_yaml(path, "ablation")
     if not isinstance(data, dict) or data.keys() != KEYS or not data["variants"]:
         raise ConfigError(f"{path}: expected the keys {', '.join(sorted(KEYS))} and at least one variant")
     if not isinstance(data["base"], dict) or not isinstance(data["variants"], dict):

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-import yaml
 
 from togyz_agents.network import NetworkConfig
 from togyz_agents.search.params import SearchConfig
+from togyz_agents.yaml_file import read_yaml
 from togyz_env.errors import ConfigError
 from togyz_env.notation import shown
 from togyz_env.position import Ruleset
@@ -328,16 +328,7 @@ def from_dict(data: object, source: str) -> Config:
 
 def load(path: Path) -> Config:
     """Read a configuration from a YAML file; errors as ``from_dict``."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config: cannot read {str(path)!r} ({error})") from None
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply; expected sections with keys") from None
+    data = read_yaml(path, "config")
     return from_dict(data, str(path))
 
 
