@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_runs import CUTS, checkpoint_samples, go_on, kill_before, leftovers, metrics, result, small
 
-from runs import CUTS, checkpoint_samples, go_on, kill_before, leftovers, metrics, result, small
 from togyz_agents.evaluator import NetworkEvaluator
 from togyz_agents.network import Network
 from togyz_agents.training import checkpoint, loop, workers

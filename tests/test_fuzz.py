@@ -22,8 +22,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from small_runs import small
 
-from runs import small
 from togyz_agents.engine.protocol import read_go, read_option, read_position
 from togyz_agents.engine.server import Engine
 from togyz_agents.training import checkpoint, config, manifest

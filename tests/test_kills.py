@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import CUTS, Killed, go_on, kill_before, leftovers, metrics, result, small
 
-from runs import CUTS, Killed, go_on, kill_before, leftovers, metrics, result, small
 from togyz_agents.training import checkpoint, loop
 from togyz_agents.training.config import Config, override, to_dict
 from togyz_agents.training.loop import train

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_runs import checkpoint_samples, go_on, result, small
 
-from runs import checkpoint_samples, go_on, result, small
 from togyz_agents.training import checkpoint, stores
 from togyz_agents.training.config import ReplayConfig, override
 from togyz_agents.training.loop import train

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.lib.recfunctions import repack_fields
+from small_runs import go_on, metrics, result, small
 from tiny import config, exact_evaluator
 
-from runs import go_on, metrics, result, small
 from togyz_agents.evaluator import NetworkEvaluator
 from togyz_agents.network import Network
 from togyz_agents.search.single import SingleSearch
