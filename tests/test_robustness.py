@@ -34,7 +34,7 @@ from togyz_agents.training.loop import FIXED_ON_RESUME, train
 from togyz_agents.training.replay import Replay
 from togyz_agents.training.samples import SAMPLE
 from togyz_agents.training.selfplay import SelfPlayWorker, WorkerState
-from togyz_env import CheckpointError, ConfigError, Ruleset
+from togyz_env import CheckpointError, ConfigError, Position, Ruleset
 
 
 @pytest.fixture(scope="module")
@@ -211,8 +211,16 @@ def chasing(slots: int) -> WorkerState:
 
 
 def test_games_of_2000_plies_of_draws_only_are_played_and_trained(whole: Path) -> None:
-    long = config(rules={"max_plies": 2000}, selfplay={"slots": 4, "simulations": 3, "fast_simulations": 3, "cache_places": 0})
-    one = SelfPlayWorker(long, exact_evaluator, np.random.SeedSequence(1), chasing(4))
+    best_moves = {"full_share": 0.0, "temperature_plies": 0, "late_sampling": 0.0}
+    few = {"slots": 4, "simulations": 1, "fast_simulations": 1, "cache_places": 0}
+    long = config(rules={"max_plies": 2000}, selfplay=best_moves | few)
+
+    def run_on(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Prefers the highest hole: with it the two stones chase each other for ever."""
+        logits, values = exact_evaluator(states)
+        return np.where(np.isfinite(logits), 10.0 * np.arange(9), logits).astype(np.float32), 0 * values
+
+    one = SelfPlayWorker(long, run_on, np.random.SeedSequence(1), chasing(4))
     chunk = one.run(4 * 2000)
     assert chunk.counters["games"] >= 4
     assert chunk.counters["ply limits"] == chunk.counters["draws"] >= 4
@@ -232,8 +240,13 @@ def test_games_of_2000_plies_of_draws_only_are_played_and_trained(whole: Path) -
 
 
 def test_the_ply_limit_inside_the_tree_ends_lines_as_draws() -> None:
-    """At the last plies before the limit no line has another end: the root's value is a draw's."""
-    search = SingleSearch(exact_evaluator, ruleset=Ruleset(max_plies=2000))
-    found = search.run(chasing(1).state[0], 1990, simulations=300)
-    assert found.value == 0.0
-    assert int(found.visits.sum()) <= 300
+    def outputs(states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        logits, values = exact_evaluator(states)
+        return logits, np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1), 0 * values
+
+    start = Position.start().state
+    last = SingleSearch(outputs, ruleset=Ruleset(max_plies=2000)).run(start, 1999, simulations=300)
+    assert (last.proof, last.value) == ("draw", 0.0)  # every move is cut off there
+    earlier = SingleSearch(outputs, ruleset=Ruleset(max_plies=2000)).run(start, 1997, simulations=2000)
+    assert abs(earlier.value) < 0.01  # three plies from the start end no game: all but the first guesses are draws
+    assert earlier.nodes <= 1 + 9 + 9**2 + 9**3
