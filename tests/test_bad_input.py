@@ -317,7 +317,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], list[str]]] = [
         [MANIFEST, "foreign file 'more'", GO_BACK],
     ),
     ("config missing", lambda run: (run / "config.yaml").unlink(), ["has no config.yaml; expected a run directory"]),
-    ("config torn", lambda run: (run / "config.yaml").write_text("run: ["), ["config.yaml: not YAML"]),
+    ("config torn", lambda run: (run / "config.yaml").write_text("run: ["), ["cannot read", "config.yaml", "not YAML"]),
     ("config foreign", lambda run: (run / "config.yaml").write_text("a: 1"), ["config.yaml: a: unknown key"]),
     ("another width", lambda run: edited(run / "config.yaml", network__width=33), ["does not fit config.yaml", "size mismatch"]),
     ("another encoder", lambda run: edited(run / "config.yaml", network__encoder="rules"), ["does not fit config.yaml"]),
