@@ -30,21 +30,6 @@ from togyz_agents.training.replay import Replay
 from togyz_agents.training.selfplay import SelfPlayWorker
 from togyz_env import ConfigError, TogyzError, TrainingError
 
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted run of four iterations."""
-    run = tmp_path_factory.mktemp("runs") / "whole"
-    train(run, small())
-    return run
-
-
-@pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be spoilt or gone on with."""
-    return Path(shutil.copytree(whole, tmp_path / "copy"))
-
-
 # 1
 
 

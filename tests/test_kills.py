@@ -13,7 +13,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -59,20 +58,6 @@ def written(run: Path, configuration: Config) -> Path:
     data["final"]["pairs"] = 0
     run.with_name(run.name + ".yaml").write_text(json.dumps(data))
     return run
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted run of four iterations."""
-    run = tmp_path_factory.mktemp("runs") / "whole"
-    train(run, small())
-    return run
-
-
-@pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be spoilt or gone on with."""
-    return Path(shutil.copytree(whole, tmp_path / "copy"))
 
 
 # 1

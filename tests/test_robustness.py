@@ -36,21 +36,6 @@ from togyz_agents.training.samples import SAMPLE
 from togyz_agents.training.selfplay import SelfPlayWorker, WorkerState
 from togyz_env import CheckpointError, ConfigError, Position, Ruleset
 
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted run of four iterations."""
-    run = tmp_path_factory.mktemp("runs") / "whole"
-    train(run, small())
-    return run
-
-
-@pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be spoilt or gone on with."""
-    return Path(shutil.copytree(whole, tmp_path / "copy"))
-
-
 # 1
 
 

@@ -73,23 +73,19 @@ class GameRules:
 
 
 @dataclass(frozen=True, slots=True)
-class GameTask:
-    """A game to play; ``(first, second, pair, game)`` is its identity, from which all else follows.
+class GameIdentity:
+    """Which game of a tournament it is.
 
     Attributes:
         first, second: names of the players, in alphabetical order.
         pair: number of the pair between them, from 0.
         game: 0 where the first one is white, 1 where he is black.
-        opening: the moves before the players take over.
-        seeds: for ``new_game`` of white and of black.
     """
 
     first: str
     second: str
     pair: int
     game: int
-    opening: Opening
-    seeds: tuple[int, int]
 
     @property
     def key(self) -> Key:
@@ -103,11 +99,23 @@ class GameTask:
 
 
 @dataclass(frozen=True, slots=True)
-class GameRecord:
+class GameTask(GameIdentity):
+    """A game to play; ``(first, second, pair, game)`` is its identity, from which all else follows.
+
+    Attributes:
+        opening: the moves before the players take over.
+        seeds: for ``new_game`` of white and of black.
+    """
+
+    opening: Opening
+    seeds: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GameRecord(GameIdentity):
     """A finished game.
 
     Attributes:
-        first, second, pair, game: its identity, as in ``GameTask``.
         start: position string before the opening.
         opening: holes 1..9 of the opening.
         moves: holes 1..9 that the players chose after it.
@@ -119,10 +127,6 @@ class GameRecord:
         score: stones of (white, black) as in ``Outcome``.
     """
 
-    first: str
-    second: str
-    pair: int
-    game: int
     start: str
     opening: tuple[int, ...]
     moves: tuple[int, ...]
@@ -132,16 +136,6 @@ class GameRecord:
     reason: str
     detail: str
     score: tuple[int, int]
-
-    @property
-    def key(self) -> Key:
-        """The identity."""
-        return self.first, self.second, self.pair, self.game
-
-    @property
-    def sides(self) -> tuple[str, str]:
-        """Names of (white, black)."""
-        return (self.second, self.first) if self.game else (self.first, self.second)
 
     @property
     def white_points(self) -> float:
