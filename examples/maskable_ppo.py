@@ -1,4 +1,4 @@
-"""MaskablePPO of sb3-contrib against a fixed opponent, or against a pool of its own past selves.
+"""MaskablePPO of sb3-contrib against a fixed opponent, or against a pool of random play and its own past selves.
 
 python examples/maskable_ppo.py --opponent random --steps 200000 --curve curve.svg
 python examples/maskable_ppo.py --opponent self --steps 200000
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,39 +22,29 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from togyz_env import Position
+from togyz_env import OpponentPool, Position
 from togyz_env.observation import ENCODERS
 
 ENCODER = "rules"
 
 
-class PastSelves:
-    """An opponent: each game is played by one of the policies in ``pool``, drawn anew; by a random player while it is empty."""
+def past_self(policy: Any) -> Callable[[Position], int]:
+    """An opponent: the moves of ``policy`` as it is now."""
+    policy = copy.deepcopy(policy)
 
-    def __init__(self, pool: list[Any]) -> None:
-        self.pool = pool
-
-    def new_game(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.policy = self.pool[self.random.integers(len(self.pool))] if self.pool else None
-
-    def select(self, position: Position, history: Sequence[Position], clock: None) -> int:
-        legal = position.legal_moves()
-        if self.policy is None:
-            return int(self.random.choice(legal))
-        mask = np.isin(np.arange(1, 10), legal)
+    def play(position: Position) -> int:
+        mask = np.isin(np.arange(1, 10), position.legal_moves())
         seen = {"observation": ENCODERS[ENCODER].encode(position.state[None])[0], "action_mask": mask.astype(np.int8)}
-        action, _ = self.policy.predict(seen, action_masks=mask)
+        action, _ = policy.predict(seen, action_masks=mask)
         return int(action) + 1
 
-    def close(self) -> None:
-        pass
+    return play
 
 
 class Progress(BaseCallback):
     """Every ``every`` steps: play evaluation games against random, and add a copy of the policy to the pool."""
 
-    def __init__(self, every: int, games: int, pool: list[Any]) -> None:
+    def __init__(self, every: int, games: int, pool: OpponentPool) -> None:
         super().__init__()
         self.every, self.games, self.pool = every, games, pool
         self.points: list[tuple[float, float]] = []
@@ -72,7 +62,7 @@ class Progress(BaseCallback):
     def _look(self) -> None:
         wins, illegal = evaluate(self.model, self.games)
         self.points.append((self.num_timesteps, wins / self.games))
-        self.pool.append(copy.deepcopy(self.model.policy))
+        self.pool.add(past_self(self.model.policy), name=f"self after {self.num_timesteps} steps")
         print(f"{self.num_timesteps:>8} steps: {wins} of {self.games} games won, {illegal} illegal moves", flush=True)
 
 
@@ -107,8 +97,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)
-    pool: list[Any] = []
-    envs = DummyVecEnv([lambda: make_env(PastSelves(pool) if arguments.opponent == "self" else arguments.opponent)] * 8)
+    pool = OpponentPool(["random"])  # past selves join it
+    envs = DummyVecEnv([lambda: make_env(pool if arguments.opponent == "self" else arguments.opponent)] * 8)
     rollout = min(256, max(8, arguments.steps // 16))
     model = MaskablePPO(
         "MultiInputPolicy",
