@@ -1,11 +1,14 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and holding a folder for one process."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -36,3 +39,19 @@ def replace_file(path: Path, data: bytes) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def lock(descriptor: int, path: Path) -> bool:
+    """Hold the open file or folder ``path`` for this process; False if another one holds it.
+
+    The system lets it go when the process ends, however it ends. Where there are no locks a warning is logged, and it is held.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError) as error:  # a system or a file system without locks
+        log.warning("%s cannot be locked (%s); see to it that one process at a time uses it", path, error)
+    return True

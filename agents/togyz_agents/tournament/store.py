@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from togyz_agents.files import replace_file
+from togyz_agents.files import lock, replace_file
 from togyz_agents.tournament.record import GameRecord, Key
 from togyz_env.errors import ConfigError
 from togyz_env.notation import shown
@@ -46,7 +46,10 @@ class Store:
             raise ConfigError(f"tournament: {str(folder)!r} has games but no {IDENTITY_FILE}; choose another folder")
         self._file = open(self.path, "ab")  # noqa: SIM115 - closed by close
         try:
-            _lock(self._file.fileno(), folder)
+            if not lock(self._file.fileno(), folder):
+                raise ConfigError(
+                    f"tournament: another process is playing in {str(folder)!r}; wait for it or choose another folder"
+                )
             replace_file(described, json.dumps({"format": FORMAT, **identity}, indent=1).encode() + b"\n")
             self.games, whole = _read_games(self.path)
             if whole < self.path.stat().st_size:  # the last line was torn
@@ -121,17 +124,3 @@ def _agree(folder: Path, old: dict[str, Any], new: Mapping[str, Any]) -> dict[st
             raise ConfigError(f"tournament: player {name!r} has played in {str(folder)!r} {what}; {advice}, or rename the player")
     joined: dict[str, Any] = old["players"] | new["players"]
     return joined
-
-
-def _lock(file: int, folder: Path) -> None:
-    """Keep the folder for this process; the system lets go when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: whoever starts it twice gets a message about a doubled game later
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise ConfigError(
-            f"tournament: another process is playing in {str(folder)!r}; wait for it or choose another folder"
-        ) from None

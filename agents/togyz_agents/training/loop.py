@@ -10,7 +10,6 @@ taken there (the learner, the replay, the games in progress, the weights the wor
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import logging
 import os
 import shutil
@@ -26,6 +25,7 @@ import numpy as np
 import torch
 
 from togyz_agents.evaluator import fastest_precision, one_torch_thread, usable_device
+from togyz_agents.files import lock
 from togyz_agents.network import Network, load_network, save_network
 from togyz_agents.training import checkpoint
 from togyz_agents.training.checkpoint import FIRST_NETWORK, Saved
@@ -353,12 +353,8 @@ def _alone(run: Path) -> Iterator[None]:
     """Hold ``run`` for this process; the system lets it go when the process ends, however it ends."""
     descriptor = os.open(run, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CheckpointError(f"run: {str(run)!r} is in use by another process; expected a run that has stopped") from None
-        except OSError as error:  # a file system without locks
-            log.warning("run: %s cannot be locked (%s); see to it that one process at a time uses it", run, error.strerror)
+        if not lock(descriptor, run):
+            raise CheckpointError(f"run: {str(run)!r} is in use by another process; expected a run that has stopped")
         yield
     finally:
         os.close(descriptor)
