@@ -6,6 +6,7 @@
 4. The roll-out player values positions by the results of random games, finds a win, and repeats with its seed.
 5. The policy player plays the network's likeliest move, or draws by its probabilities.
 6. All of them play matches.
+7. A tree search tells the visits and the prior of every move.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from togyz_agents.network import Network, NetworkConfig, save_network
 from togyz_agents.players.alphabeta import AlphaBetaAgent
 from togyz_agents.search.alphabeta.evaluation import PROVEN, WIN
 from togyz_agents.search.rollout import RolloutEvaluator
+from togyz_agents.thinking import Limits
 from togyz_agents.tournament.match import play_match
 from togyz_env import ConfigError, Position, TogyzError
 
@@ -282,3 +284,14 @@ def test_all_of_them_play_matches(network: Path) -> None:
         assert all(game.outcome is not None for game in result.games)
     strong = play_match("alphabeta:depth=4", "random", pairs=5, seed=1)
     assert strong.score == 1.0
+
+
+# 7
+
+
+def test_a_thought_tells_visits_and_priors_of_every_move(network: Path) -> None:
+    agent = made(f"alphazero:run={network},sims=50")
+    lines = agent.think(Position.start(), [], Limits(), lines=9).lines
+    assert sorted(line.moves[0] for line in lines) == list(range(1, 10))
+    assert sum(line.prior for line in lines) == pytest.approx(1, abs=1e-5)
+    assert 49 <= sum(line.visits for line in lines) <= 50  # the first visit is the root's own

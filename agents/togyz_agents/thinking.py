@@ -45,11 +45,15 @@ class ThoughtLine:
         moves: holes 1..9, this move first, then the expected line.
         score: in hundredths of a stone (a margin of one stone is 100), WIN_SCORE - n for a win in n plies; None if unknown.
         outcome: probabilities of win, draw and loss; None if unknown.
+        visits: simulations through the move; None for a player without a search tree.
+        prior: the network's probability of the move; None for a player without one.
     """
 
     moves: tuple[int, ...]
     score: int | None = None
     outcome: tuple[float, float, float] | None = None
+    visits: int | None = None
+    prior: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

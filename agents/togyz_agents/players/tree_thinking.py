@@ -41,11 +41,12 @@ def thought_of(analysis: Analysis) -> Thought:
 def _line(line: Line) -> ThoughtLine:
     """Score: the expected margin in hundredths of a stone, or what is proven."""
     if not line.visits and not line.proof:
-        return ThoughtLine(line.moves)
+        return ThoughtLine(line.moves, visits=line.visits, prior=line.prior)
     if line.proof == "draw":
         score = 0
     elif line.proof:
         score = (WIN_SCORE - line.proof_plies) * (1 if line.proof == "win" else -1)
     else:
         score = max(-LARGEST_SCORE, min(LARGEST_SCORE, round(100 * line.margin)))
-    return ThoughtLine(line.moves, score, ((1 - line.draw + line.value) / 2, line.draw, (1 - line.draw - line.value) / 2))
+    outcome = (1 - line.draw + line.value) / 2, line.draw, (1 - line.draw - line.value) / 2
+    return ThoughtLine(line.moves, score, outcome, line.visits, line.prior)
